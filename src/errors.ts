@@ -1,0 +1,114 @@
+/** Every way a request can fail, once. `docs/errors.md` is generated from this table. */
+const codes = {
+  invalid_input: { family: "caller", retry: false, http: 400, hint: "Correct the named arguments and call again." },
+  session_not_found: {
+    family: "caller",
+    retry: false,
+    http: 404,
+    hint: "Leave out session_id to start a new session, or call list_sessions.",
+  },
+  session_in_use: {
+    family: "caller",
+    retry: true,
+    http: 409,
+    hint: "Another Cellwright process has this session open. Use it there, or leave out session_id for a new one.",
+  },
+  session_limit: { family: "caller", retry: false, http: 429, hint: "Close a session with close_session first." },
+  session_closed: {
+    family: "caller",
+    retry: false,
+    http: 409,
+    hint: "Leave out session_id to start a new session; the old one's files can still be read.",
+  },
+  kernel_not_found: { family: "caller", retry: false, http: 404, hint: "Leave out env to use the default kernel." },
+  kernel_busy: {
+    family: "caller",
+    retry: true,
+    http: 409,
+    hint: "Call wait until the cell has ended, or interrupt it, then try again.",
+  },
+  execution_not_found: {
+    family: "caller",
+    retry: false,
+    http: 404,
+    hint: "Leave out execution_id for the session's newest cell.",
+  },
+  variable_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_variables to see what there is." },
+  file_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_files to see what there is." },
+  path_outside_session: {
+    family: "caller",
+    retry: false,
+    http: 403,
+    hint: "Paths are relative to the session's workspace, without `..`, and lead to ordinary files.",
+  },
+  host_path_refused: {
+    family: "caller",
+    retry: false,
+    http: 403,
+    hint: "Only ordinary files below --files-dir can be imported or exported, and none that usually hold secrets.",
+  },
+  edit_failed: {
+    family: "caller",
+    retry: false,
+    http: 409,
+    hint: "Read the file again and give old_text exactly as it stands there.",
+  },
+  too_large: { family: "caller", retry: false, http: 413, hint: "Work on the data inside a cell, or in smaller parts." },
+  not_supported: { family: "caller", retry: false, http: 501, hint: "This kernel cannot do that." },
+  storage_full: {
+    family: "environment",
+    retry: true,
+    http: 507,
+    hint: "Free space on the disk that holds --data-dir. Nothing was run.",
+  },
+  kernel_start_failed: {
+    family: "environment",
+    retry: false,
+    http: 502,
+    hint: "Run `cellwright doctor` to see what is missing.",
+  },
+  kernel_start_timeout: {
+    family: "environment",
+    retry: true,
+    http: 504,
+    hint: "The machine may be busy: try again, or raise --start-timeout.",
+  },
+  kernel_died: {
+    family: "environment",
+    retry: true,
+    http: 502,
+    hint: "Its variables are lost. Run a cell to get a fresh kernel.",
+  },
+  internal: {
+    family: "bug",
+    retry: false,
+    http: 500,
+    hint: "This is a bug in Cellwright. Its log on stderr has the details.",
+  },
+} as const satisfies Record<string, ErrorEntry>;
+
+interface ErrorEntry {
+  family: "caller" | "environment" | "bug";
+  /** Whether the same call may succeed later without any change. */
+  retry: boolean;
+  /** The status on plain HTTP routes; over MCP an error is a tool result. */
+  http: number;
+  /** What to do next, unless the place that throws knows better. */
+  hint: string;
+}
+
+export type ErrorCode = keyof typeof codes;
+export const errorCodes: Readonly<Record<ErrorCode, ErrorEntry>> = codes;
+
+/** A failure of the request or of our surroundings, with a code to decide on and a hint to act on. */
+export class CellwrightError extends Error {
+  override name = "CellwrightError";
+  readonly code: ErrorCode;
+  readonly hint: string;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; hint?: string } = {}) {
+    super(message, { cause: options.cause });
+    this.code = code;
+    this.hint = options.hint ?? codes[code].hint;
+  }
+}

@@ -1,0 +1,89 @@
+import type { ExecutionEvent, Json, Language } from "../execution.ts";
+
+/** One running interpreter. Every backend passes `test/contracts/kernel.ts`. */
+export interface Kernel {
+  readonly info: KernelInfo;
+
+  /** Resolves once, when the interpreter is gone, with a reason a user can read. Never rejects. */
+  readonly closed: Promise<{ reason: string }>;
+
+  /**
+   * Runs one cell. Events come in the order things happened and end with `done`; an exception in the cell is an event.
+   * Throws only if the kernel itself broke. One cell at a time: the caller waits for `done` before the next.
+   */
+  execute(code: string, options?: ExecuteOptions): AsyncIterable<ExecutionEvent>;
+
+  /** Asks the running cell to stop and keeps variables if it does. Absent: this kernel can only be disposed. */
+  interrupt?(): Promise<void>;
+
+  /** Looks at variables without running user code. Throws `kernel_busy` where a running cell is in the way. */
+  inspect?(query: Inspection): Promise<Variable[]>;
+
+  /** Ends the interpreter and all it started. Can be called twice and in mid-cell, never throws, ends within 5 s. */
+  dispose(): Promise<void>;
+}
+
+export interface ExecuteOptions {
+  /** Values put into the namespace beside the code, never pasted into it. */
+  variables?: Record<string, Json | Uint8Array>;
+  /** Leaves no trace: no execution count, no `_`. */
+  silent?: boolean;
+  /** Output of this cell that arrived after its `done`, from a task it left behind. */
+  onLate?: (event: ExecutionEvent) => void;
+}
+
+export interface KernelInfo {
+  /** The provider's name: `wasm`, `local`, … */
+  provider: string;
+  language: Language;
+  /** For people and models: `Python 3.14.2 (Pyodide, WebAssembly)`. */
+  description: string;
+  /** What stands between this kernel and the machine, one short phrase a wall. Empty: nothing does. */
+  walls: string[];
+}
+
+/** What a caller asks for. */
+export interface KernelSpec {
+  language: Language;
+  env?: string;
+}
+
+export interface StartOptions {
+  sessionId: string;
+  /** The session's folder on this machine, which becomes the kernel's working directory. */
+  workspaceDir: string;
+  /** A folder for the kernel's own temporary things, private to this session; removed by its owner, not by the kernel. */
+  runDir: string;
+  signal: AbortSignal;
+  /** Called with a short phrase while a slow start goes on (building a snapshot, installing). */
+  progress?: (message: string) => void;
+}
+
+/** Where kernels come from. */
+export interface KernelProvider {
+  readonly name: string;
+  /** The kernels that `start` can give, without starting one. */
+  list(signal: AbortSignal): Promise<KernelInfo[]>;
+  /** Resolves with a kernel that is ready for a cell. Aborting leaves nothing behind. */
+  start(spec: KernelSpec, options: StartOptions): Promise<Kernel>;
+  /** Makes a kernel ready in advance, if this provider keeps some. Returns at once; failures show at the next start. */
+  warm?(): void;
+  dispose(): Promise<void>;
+}
+
+/** All variables, or one of them in more detail. */
+export type Inspection = { name?: undefined; limit: number } | { name: string; maxChars: number };
+
+export interface Variable {
+  name: string;
+  type: string;
+  /** A bounded piece of the value as text; for one variable asked by name, more of it. */
+  summary: string;
+  /** Number of elements, where the value has one. */
+  length?: number;
+  shape?: number[];
+  dtype?: string;
+  sizeBytes?: number;
+  /** Columns, fields or keys, bounded; only for one variable asked by name. */
+  members?: string[];
+}

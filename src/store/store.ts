@@ -1,0 +1,56 @@
+import type { Execution } from "../execution.ts";
+
+/** What outlives a cell. Every store passes `test/contracts/store.ts`. */
+export interface Store {
+  /** All sessions that have been saved and not forgotten, also those of an earlier run of the program. */
+  sessions(): Promise<SessionRecord[]>;
+
+  /** Claims a session for this process. False while another live process has it. */
+  claim(sessionId: string): Promise<boolean>;
+  /** Who else has the session now, as a phrase for people, or undefined if nobody does. */
+  claimedBy(sessionId: string): Promise<string | undefined>;
+  release(sessionId: string): Promise<void>;
+
+  saveSession(record: SessionRecord): Promise<void>;
+  /** Written before the cell runs. */
+  begin(sessionId: string, execution: Execution): Promise<void>;
+  /** Written before the reply is sent; again for the same execution if late output arrived. */
+  finish(sessionId: string, execution: Execution): Promise<void>;
+  /** Executions in the order they began. One that never finished has status `kernel_died` and says so in a notice. */
+  history(sessionId: string): Promise<Execution[]>;
+
+  /** Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes twice give the same URI. */
+  putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string>;
+  /** A text that is written while it comes, up to `maxBytes`; what is over that is dropped. */
+  openSpill(sessionId: string, name: string, maxBytes: number): Spill;
+  getBlob(uri: string): Promise<Blob | undefined>;
+
+  /** Removes all that is kept of the session, its files included. */
+  forget(sessionId: string): Promise<void>;
+  /** The session's own folder on this machine; created private to the user. */
+  folder(sessionId: string): Promise<string>;
+  dispose(): Promise<void>;
+}
+
+export interface Blob {
+  bytes: Uint8Array;
+  mimeType: string;
+}
+
+export interface Spill {
+  readonly uri: string;
+  write(text: string): void;
+  close(): Promise<void>;
+}
+
+export interface SessionRecord {
+  id: string;
+  /** Who may use it; the local user where there is no authentication. */
+  owner: string;
+  name?: string;
+  env?: string;
+  createdAt: string;
+  lastUsedAt: string;
+  /** Set when the session was closed or expired: its history and files are still there to read. */
+  endedAt?: string;
+}
