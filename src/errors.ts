@@ -53,7 +53,12 @@ const codes = {
     http: 409,
     hint: "Read the file again and give old_text exactly as it stands there.",
   },
-  too_large: { family: "caller", retry: false, http: 413, hint: "Work on the data inside a cell, or in smaller parts." },
+  too_large: {
+    family: "caller",
+    retry: false,
+    http: 413,
+    hint: "Work on the data inside a cell, or in smaller parts.",
+  },
   not_supported: { family: "caller", retry: false, http: 501, hint: "This kernel cannot do that." },
   storage_full: {
     family: "environment",

@@ -3,7 +3,10 @@ import type { FileChange } from "../execution.ts";
 /** A session's folder. Paths are relative to it, with `/`. Every workspace passes `test/contracts/workspace.ts`. */
 export interface Workspace {
   /** Entries of a folder, sorted by name; at most `limit`, with `more` set when there were more. */
-  list(path: string, options?: { recursive?: boolean; limit?: number }): Promise<{ entries: FileEntry[]; more: boolean }>;
+  list(
+    path: string,
+    options?: { recursive?: boolean; limit?: number },
+  ): Promise<{ entries: FileEntry[]; more: boolean }>;
 
   /** A regular file's bytes, consistent or an error. `too_large` past `maxBytes`. */
   read(path: string, options: { maxBytes: number }): Promise<{ bytes: Uint8Array; mimeType: string }>;

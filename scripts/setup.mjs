@@ -1,0 +1,93 @@
+// Makes a fresh clone ready, as prestart and pretest: installs and builds what is missing or stale, and says so.
+// No dependencies, because it runs before there are any.
+//
+//   node scripts/setup.mjs start    npm packages, dist
+//   node scripts/setup.mjs test     these, and what the tests need of the machine; what cannot be had is said, not fatal
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, isStale } from "./build.mjs";
+import { prepareTestMachine } from "./test-machine.mjs";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const mode = process.argv[2];
+
+if (mode !== "start" && mode !== "test") stop("say what for: `node scripts/setup.mjs start` or `… test`.");
+checkNode();
+installPackages();
+checkDeno();
+buildDist();
+if (mode === "test") prepareTestMachine({ root, say });
+
+function checkNode() {
+  const wanted = readJson("package.json").engines.node.replace(">=", "").split(".").map(Number);
+  const have = process.versions.node.split(".").map(Number);
+  const enough = have[0] > wanted[0] || (have[0] === wanted[0] && have[1] >= wanted[1]);
+  if (!enough) stop(`Cellwright needs Node ${wanted.join(".")} or newer; this is Node ${process.versions.node}.`);
+}
+
+function installPackages() {
+  const reason = whyInstall();
+  if (!reason) return;
+  say(`installing npm packages (${reason})`);
+  // `include`, because the build needs TypeScript even where NODE_ENV is production, and Deno's binary is optional.
+  const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"];
+  const cli = process.env.npm_execpath;
+  const run =
+    cli && basename(cli) === "npm-cli.js"
+      ? spawnSync(process.execPath, [cli, ...args], { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
+      : spawnSync("npm", args, {
+          cwd: root,
+          stdio: ["ignore", "ignore", "inherit"],
+          shell: process.platform === "win32",
+        });
+  if (run.status !== 0) stop("`npm ci` failed; its message is above. Repair that and run the same command again.");
+}
+
+/** npm records what it installed last of all, so the record also tells an interrupted installation from a whole one. */
+function whyInstall() {
+  if (!existsSync(join(root, "node_modules/.package-lock.json"))) return "there are none yet";
+  const installed = readJson("node_modules/.package-lock.json").packages;
+  const wanted = Object.entries(readJson("package-lock.json").packages).filter(([path]) => path !== "");
+  const differs = wanted.find(([path, entry]) =>
+    installed[path] ? installed[path].integrity !== entry.integrity : !entry.optional,
+  );
+  return differs && `package-lock.json wants another ${differs[0].replace(/^.*node_modules\//, "")}`;
+}
+
+/** A missing Deno is not fatal: the server still starts and says so for each session it cannot give a WASM kernel. */
+function checkDeno() {
+  const { platform, arch } = process;
+  const musl = platform === "linux" && !process.report.getReport().header.glibcVersionRuntime;
+  if (musl) return say("Deno has no build for musl (Alpine), so WASM kernels cannot run here; use a glibc system.");
+
+  const name = `@deno/${platform}-${arch}${platform === "linux" ? "-glibc" : ""}`;
+  const fromDeno = createRequire(join(root, "node_modules/deno/package.json"));
+  if (!fromDeno("./package.json").optionalDependencies[name])
+    return say(`Deno has no build for ${platform} on ${arch}, so WASM kernels cannot run here.`);
+  const binary = join(root, "node_modules", name, platform === "win32" ? "deno.exe" : "deno");
+  if (!existsSync(binary))
+    say(`Deno's binary is missing (${name}), so WASM kernels cannot run. Run \`npm ci --include=optional\`.`);
+}
+
+function buildDist() {
+  if (!isStale()) return;
+  say(existsSync(join(root, "dist")) ? "building dist (sources changed)" : "building dist");
+  const complaints = build();
+  if (complaints) stop(`the build failed:\n${complaints}`);
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(join(root, path), "utf8"));
+}
+
+function say(sentence) {
+  console.log(`setup: ${sentence}`);
+}
+
+function stop(sentence) {
+  console.error(`setup: ${sentence}`);
+  process.exit(1);
+}

@@ -1,0 +1,55 @@
+import type * as z from "zod";
+import type { Execution, Json } from "../execution.ts";
+import type { Options } from "../options.ts";
+import type { LateOutput, Session } from "../session/session.ts";
+import type { Sessions } from "../session/sessions.ts";
+import type { Store } from "../store/store.ts";
+
+/** A tool is data plus `run`: read the input, call a session, say what to reply. It builds no MCP content. */
+export interface Tool<Input extends z.ZodObject = z.ZodObject> {
+  name: string;
+  title: string;
+  /** For a model: what it does, what it returns, what persists. */
+  description: string;
+  readOnly: boolean;
+  /** May destroy something that cannot be had back. */
+  destructive?: boolean;
+  input: Input;
+  run(input: z.infer<Input>, context: ToolContext): Promise<Reply>;
+}
+
+/** The identity function, there for inference. */
+export function defineTool<Input extends z.ZodObject>(tool: Tool<Input>): Tool<Input> {
+  return tool;
+}
+
+/** What a tool may use. One is made per call. */
+export interface ToolContext {
+  sessions: Sessions;
+  store: Store;
+  options: Options;
+  /** Whose call it is. Sessions of other owners do not exist for it. */
+  owner: string;
+  /** The client shares this machine's disk (stdio), so real file paths mean something to it. */
+  local: boolean;
+  /** Aborted when the client cancels the call. */
+  signal: AbortSignal;
+  /** Tells the client that work goes on; does nothing when it did not ask. */
+  progress: (message: string) => void;
+  /** Passes on what a cell prints as log messages; does nothing when the client did not ask. */
+  printed: (stream: "stdout" | "stderr", text: string) => void;
+}
+
+/** What a tool says. The renderer turns it into MCP content, once, within the budget. */
+export type Reply =
+  | { type: "text"; text: string; links?: Link[]; data?: Json }
+  | { type: "blob"; text: string; uri: string; bytes: Uint8Array; mimeType: string }
+  | { type: "execution"; session: Session; execution: Execution; late: LateOutput[]; queued: boolean };
+
+/** Something that can be read as a resource. */
+export interface Link {
+  uri: string;
+  name: string;
+  mimeType?: string;
+  sizeBytes?: number;
+}

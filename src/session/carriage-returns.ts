@@ -1,0 +1,22 @@
+/**
+ * What a terminal would show of text in which `\r` goes back to the start of the line: a progress bar leaves its last
+ * state. A carriage return at the very end is kept, since it acts on what comes next.
+ */
+export function resolveCarriageReturns(text: string): string {
+  const pending = text.endsWith("\r") ? "\r" : "";
+  return (
+    text
+      .slice(0, text.length - pending.length)
+      .replaceAll("\r\n", "\n")
+      .split("\n")
+      .map(overwriteLine)
+      .join("\n") + pending
+  );
+}
+
+function overwriteLine(line: string): string {
+  if (!line.includes("\r")) return line;
+  let shown = "";
+  for (const part of line.split("\r")) shown = part.length >= shown.length ? part : part + shown.slice(part.length);
+  return shown;
+}

@@ -1,0 +1,135 @@
+import { randomBytes } from "node:crypto";
+import type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Language } from "../execution.ts";
+import type { Spill } from "../store/store.ts";
+import { EventQueue } from "./event-queue.ts";
+import { defaultOutputLimits, type OutputLimits, Outputs } from "./outputs.ts";
+
+/** Why a cell was stopped. The first reason wins. */
+export type StopReason = "timeout" | "cancelled" | "interrupted" | "reset" | "closed" | "shutdown";
+
+/** `ending`: its kernel is done with it, its result is being written. */
+export type RunPhase = "queued" | "starting" | "running" | "ending" | "finished";
+
+/** One cell on its way: waiting for its turn, for its kernel, running, over. The session drives it, callers look. */
+export class Run {
+  readonly id = randomBytes(9).toString("base64url");
+  readonly code: string;
+  readonly language: Language;
+  /** Settles when the cell is over and written to the store. Rejects only when it could not be run at all. */
+  readonly finished: Promise<Execution>;
+  /** Aborted when the cell is stopped, for what waits on its behalf: a turn, a kernel's start. */
+  readonly stopping = new AbortController();
+  phase: RunPhase = "queued";
+  stopReason: StopReason | undefined;
+  status: ExecutionStatus = "running";
+  executionCount: number | null = null;
+  files: FileChange[] = [];
+  readonly notices: string[] = [];
+  /** What a slow start is doing now, for progress. */
+  startMessage = "";
+
+  readonly #startedAt = new Date();
+  readonly #startedMs = performance.now();
+  #endedMs: number | undefined;
+  readonly #limits: OutputLimits;
+  readonly #all: Outputs;
+  #unseen: Outputs;
+  #noticesSeen = 0;
+  readonly #queues = new Set<EventQueue>();
+  #settle!: { resolve: (execution: Execution) => void; reject: (error: unknown) => void };
+
+  constructor(code: string, language: Language, openSpill: (runId: string) => Spill, limits = defaultOutputLimits) {
+    this.code = code;
+    this.language = language;
+    this.#limits = limits;
+    this.#all = new Outputs(limits, () => openSpill(this.id));
+    this.#unseen = new Outputs(limits);
+    this.finished = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    // A caller that stopped waiting does not see the rejection; it is not a crash of the program.
+    this.finished.catch(() => {});
+  }
+
+  add(event: ExecutionEvent): void {
+    this.#all.add(event);
+    this.#unseen.add(event);
+    if (event.type === "done") this.executionCount = event.executionCount;
+    else for (const queue of this.#queues) queue.push(event);
+  }
+
+  /** The whole of it, as it is now. */
+  snapshot(): Execution {
+    return this.#execution(this.#all, this.notices);
+  }
+
+  /** What is new since the last look. */
+  look(): Execution {
+    const execution = this.#execution(this.#unseen, this.notices.slice(this.#noticesSeen));
+    this.#unseen = new Outputs(this.#limits);
+    this.#noticesSeen = this.notices.length;
+    return execution;
+  }
+
+  /** Events from now on, ending with the cell. A reader that is too slow misses text, marked as such. */
+  events(): AsyncIterable<ExecutionEvent> {
+    const queue = new EventQueue(() => this.#queues.delete(queue));
+    if (this.phase === "finished") queue.end();
+    else this.#queues.add(queue);
+    return queue;
+  }
+
+  get elapsedMs(): number {
+    return Math.round((this.#endedMs ?? performance.now()) - this.#startedMs);
+  }
+
+  get lastLine(): string {
+    return this.#all.lastLine;
+  }
+
+  /** Stops the clock and closes the spill; the cell is over for its kernel, but not yet for its callers. */
+  async end(status: ExecutionStatus): Promise<void> {
+    this.phase = "ending";
+    this.status = status;
+    this.#endedMs = performance.now();
+    if (this.#all.droppedDisplays > 0) {
+      this.notices.push(
+        `${this.#all.droppedDisplays} more displays were left out: a cell may show ${this.#limits.displays}.`,
+      );
+    }
+    await this.#all.close();
+  }
+
+  resolve(): void {
+    this.#finish(() => this.#settle.resolve(this.snapshot()));
+  }
+
+  reject(error: unknown): void {
+    this.#finish(() => this.#settle.reject(error));
+  }
+
+  #finish(settle: () => void): void {
+    this.phase = "finished";
+    const { status, executionCount } = this;
+    for (const queue of this.#queues) {
+      queue.push({ type: "done", status: status === "ok" ? "ok" : "error", executionCount });
+      queue.end();
+    }
+    settle();
+  }
+
+  #execution(outputs: Outputs, notices: string[]): Execution {
+    return {
+      id: this.id,
+      code: this.code,
+      language: this.language,
+      status: this.status,
+      executionCount: this.executionCount,
+      outputs: outputs.list(),
+      files: [...this.files],
+      notices: [...notices],
+      startedAt: this.#startedAt.toISOString(),
+      durationMs: this.elapsedMs,
+    };
+  }
+}

@@ -1,0 +1,419 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { CellwrightError } from "../errors.ts";
+import type { Execution, ExecutionEvent, Json, Language, Output } from "../execution.ts";
+import type { Inspection, Kernel, KernelInfo, KernelProvider, Variable } from "../kernels/kernel.ts";
+import type { Log } from "../log.ts";
+import type { SessionRecord, Store } from "../store/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { defaultOutputLimits, Outputs } from "./outputs.ts";
+import { Run, type StopReason } from "./run.ts";
+
+/** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
+export const STOP_GRACE_MS = 2_000;
+
+/** The full text of one cell's output is kept up to this size. */
+const SPILL_MAX_BYTES = 64 * 1024 * 1024;
+
+/** Cells whose runs are kept in memory, so that `wait` can show them again; older ones are in the history. */
+const KEPT_RUNS = 20;
+
+export interface SessionParts {
+  record: SessionRecord;
+  folder: { workspaceDir: string; runDir: string };
+  workspace: Workspace;
+  provider: KernelProvider;
+  store: Store;
+  log: Log;
+  /** Asked before a kernel is started; throws `session_limit`. */
+  admit: () => void;
+  now: () => number;
+  defaultTimeoutMs: number;
+  stopGraceMs?: number;
+}
+
+export interface RunOptions {
+  language?: Language;
+  env?: string;
+  timeoutMs?: number;
+  signal?: AbortSignal;
+  variables?: Record<string, Json | Uint8Array>;
+}
+
+/** Output of a finished cell that came after its end, from something it left running. */
+export interface LateOutput {
+  executionId: string;
+  executionCount: number | null;
+  outputs: Output[];
+}
+
+/** One conversation with a kernel: cells in turn, time limits, stopping, restarting, history. */
+export class Session {
+  readonly #parts: SessionParts;
+  #turns: Promise<void> = Promise.resolve();
+  readonly #waiting = new Set<Run>();
+  #current: { run: Run; kernel?: Kernel; gone: Signal<string>; over: Signal<void> } | undefined;
+  #stopping: Promise<void> | undefined;
+  #kernel: Kernel | undefined;
+  #kernelStarting = false;
+  #runs: Run[] = [];
+  #late = new Map<Run, Outputs>();
+  /** Why the next cell finds no variables, until it has been told. */
+  #loss: string | undefined;
+  #closed = false;
+
+  constructor(parts: SessionParts, loss?: string) {
+    this.#parts = parts;
+    this.#loss = loss;
+  }
+
+  get id(): string {
+    return this.#parts.record.id;
+  }
+  get record(): Readonly<SessionRecord> {
+    return this.#parts.record;
+  }
+  get workspace(): Workspace {
+    return this.#parts.workspace;
+  }
+  /** The kernel that runs now, if one does. */
+  get kernel(): KernelInfo | undefined {
+    return this.#kernel?.info;
+  }
+  get hasKernel(): boolean {
+    return this.#kernel !== undefined || this.#kernelStarting;
+  }
+  get busy(): boolean {
+    return this.#current !== undefined || this.#waiting.size > 0;
+  }
+  get idleMs(): number {
+    return this.busy ? 0 : this.#parts.now() - Date.parse(this.#parts.record.lastUsedAt);
+  }
+
+  /** Queues a cell and returns at once. Cells run one after another, in the order of these calls. */
+  execute(code: string, options: RunOptions = {}): Run {
+    this.#refuseIfClosed();
+    const spillName = (runId: string) => `${runId}.txt`;
+    const run = new Run(code, options.language ?? "python", (runId) =>
+      this.#parts.store.openSpill(this.id, spillName(runId), SPILL_MAX_BYTES),
+    );
+    this.#runs = [...this.#runs.slice(1 - KEPT_RUNS), run];
+    this.#waiting.add(run);
+    const cancel = () => void this.#stop(run, "cancelled");
+    if (options.signal?.aborted) cancel();
+    options.signal?.addEventListener("abort", cancel, { once: true });
+    this.#turns = this.#turns.then(async () => {
+      try {
+        await this.#turn(run, options);
+      } finally {
+        options.signal?.removeEventListener("abort", cancel);
+      }
+    });
+    return run;
+  }
+
+  /** The run with this id, or the one running now, or the newest. */
+  run(executionId?: string): Run | undefined {
+    if (executionId) return this.#runs.find((run) => run.id === executionId);
+    return this.#current?.run ?? this.#runs.at(-1);
+  }
+
+  history(): Promise<Execution[]> {
+    return this.#parts.store.history(this.id);
+  }
+
+  /** Stops the running cell, not those that wait behind it. Resolves when it has ended; undefined if none ran. */
+  async interrupt(): Promise<Execution | undefined> {
+    const run = this.#current?.run;
+    if (!run) return undefined;
+    await this.#stop(run, "interrupted");
+    return run.finished;
+  }
+
+  /** Ends the kernel and all cells of it. Id, files and history stay; the next cell gets a fresh kernel. */
+  async reset(): Promise<void> {
+    this.#refuseIfClosed();
+    await this.#endKernel("reset");
+  }
+
+  /** Ends the kernel because nobody used it; the next cell gets a fresh one and is told so. */
+  async sleep(reason: string): Promise<void> {
+    if (!this.#kernel) return;
+    await this.#endKernel("closed", reason);
+  }
+
+  async close(reason: "closed" | "shutdown"): Promise<void> {
+    this.#closed = true;
+    await this.#endKernel(reason);
+    await this.#writeLate();
+  }
+
+  async inspect(query: Inspection): Promise<Variable[]> {
+    if (!this.#kernel) return [];
+    if (!this.#kernel.inspect) throw new CellwrightError("not_supported", "This kernel cannot show its variables.");
+    return this.#kernel.inspect(query);
+  }
+
+  /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
+  takeLate(): LateOutput[] {
+    const late = [...this.#late];
+    this.#late.clear();
+    for (const [run] of late) void this.#save(run);
+    return late.map(([run, outputs]) => ({
+      executionId: run.id,
+      executionCount: run.executionCount,
+      outputs: outputs.list(),
+    }));
+  }
+
+  /** Notes that the session is in use, which puts off its expiry. */
+  touch(): void {
+    this.#parts.record.lastUsedAt = new Date(this.#parts.now()).toISOString();
+  }
+
+  async #turn(run: Run, options: RunOptions): Promise<void> {
+    this.#waiting.delete(run);
+    if (run.stopReason) return this.#neverRan(run);
+    const current = { run, gone: signal<string>(), over: signal<void>() };
+    this.#current = current;
+    try {
+      await this.#runOne(run, options);
+    } catch (error) {
+      if (run.stopReason && run.phase === "starting") await this.#neverRan(run);
+      else run.reject(error);
+    } finally {
+      this.#current = undefined;
+      current.over.fire();
+      this.touch();
+      // Whoever stopped this cell may still be killing its kernel: the next cell must not start in it.
+      await this.#stopping;
+    }
+  }
+
+  async #runOne(run: Run, options: RunOptions): Promise<void> {
+    const { store, workspace } = this.#parts;
+    run.phase = "starting";
+    const kernel = this.#kernel ?? (await this.#startKernel(run, options));
+    if (options.env !== undefined && options.env !== this.#parts.record.env) {
+      run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
+    }
+    const mark = await workspace.mark();
+    await store.begin(this.id, run.snapshot());
+    if (run.stopReason) return this.#neverRan(run, { begun: true });
+    const timeoutMs = options.timeoutMs ?? this.#parts.defaultTimeoutMs;
+    const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
+    run.phase = "running";
+    const ended = await this.#runOn(kernel, run, options);
+    clearTimeout(timer);
+    const reason = run.stopReason;
+    if (reason) run.notices.push(stopNotice(reason, { lost: ended.lost !== undefined, timeoutMs }));
+    else if (ended.lost) run.notices.push(`The kernel died: ${ended.lost} ${FRESH_KERNEL_NEXT}`);
+    const closed = run.end(reason ? stopStatus(reason) : ended.status);
+    this.#current?.over.fire();
+    await closed;
+    await this.#noteChanges(run, mark);
+    await this.#save(run);
+    run.resolve();
+  }
+
+  /** Runs the cell until `done`, or until the kernel is gone; then `lost` says why. */
+  async #runOn(kernel: Kernel, run: Run, options: RunOptions): Promise<CellEnd> {
+    if (!this.#current) throw new Error("a cell runs only in its turn");
+    this.#current.kernel = kernel;
+    // A kernel that is gone must not hold the turn, whatever becomes of its iterator.
+    const gone = this.#current.gone.fired.then((lost): CellEnd => ({ status: "kernel_died", lost }));
+    const ended = await Promise.race([this.#consume(kernel, run, options), gone]);
+    if (ended.lost !== undefined) {
+      if (this.#kernel === kernel) this.#kernel = undefined;
+      await kernel.dispose();
+    }
+    return ended;
+  }
+
+  async #consume(kernel: Kernel, run: Run, { variables }: RunOptions): Promise<CellEnd> {
+    try {
+      for await (const event of kernel.execute(run.code, { variables, onLate: (late) => this.#addLate(run, late) })) {
+        if (run.phase !== "running") break;
+        run.add(event);
+        if (event.type === "done") return { status: event.status };
+      }
+      return { status: "kernel_died", lost: "it stopped in the middle of the cell." };
+    } catch (error) {
+      if (error instanceof CellwrightError) return { status: "kernel_died", lost: error.message };
+      this.#parts.log.error(`session ${this.id}: the kernel broke`, error);
+      return { status: "kernel_died", lost: "it broke." };
+    }
+  }
+
+  async #startKernel(run: Run, options: RunOptions): Promise<Kernel> {
+    const { provider, record, folder, admit, log } = this.#parts;
+    admit();
+    this.#kernelStarting = true;
+    try {
+      const kernel = await provider.start(
+        { language: run.language, env: record.env ?? options.env },
+        {
+          sessionId: this.id,
+          ...folder,
+          signal: run.stopping.signal,
+          progress: (message) => {
+            run.startMessage = message;
+          },
+        },
+      );
+      if (record.env === undefined && options.env !== undefined) {
+        record.env = options.env;
+        await this.#parts.store.saveSession({ ...record });
+      }
+      this.#kernel = kernel;
+      void kernel.closed.then(({ reason }) => this.#noticeDeath(kernel, reason));
+      if (this.#loss) run.notices.push(this.#loss);
+      this.#loss = undefined;
+      return kernel;
+    } catch (error) {
+      log.debug(`session ${this.id}: no kernel: ${(error as Error).message}`);
+      throw error;
+    } finally {
+      this.#kernelStarting = false;
+    }
+  }
+
+  /** The one place where a cell is stopped: interrupt, grace, kill. Resolves when the cell is over. */
+  async #stop(run: Run, reason: StopReason): Promise<void> {
+    const over = run.phase === "ending" || run.phase === "finished";
+    if (!over && !run.stopReason) {
+      run.stopReason = reason;
+      run.stopping.abort();
+      if (run.phase === "running") {
+        this.#stopping = this.#stopRunning().finally(() => {
+          this.#stopping = undefined;
+        });
+      }
+    }
+    await run.finished.catch(() => {});
+  }
+
+  async #stopRunning(): Promise<void> {
+    const { kernel, run, over } = this.#current ?? {};
+    if (!kernel || !run || !over) return;
+    const grace = kernel.interrupt ? (this.#parts.stopGraceMs ?? STOP_GRACE_MS) : 0;
+    void kernel.interrupt?.().catch((error) => this.#parts.log.warn(`session ${this.id}: interrupt failed`, error));
+    const waiting = new AbortController();
+    await Promise.race([over.fired, delay(grace, undefined, { signal: waiting.signal }).catch(() => {})]);
+    waiting.abort();
+    if (run.phase === "running") await kernel.dispose();
+  }
+
+  /** Ends all cells and the kernel. Cells that are asked for meanwhile wait until that is done. */
+  async #endKernel(reason: StopReason, loss?: string): Promise<void> {
+    const runs = [...this.#waiting, ...(this.#current ? [this.#current.run] : [])];
+    const stopped = runs.map((run) => this.#stop(run, reason));
+    this.#turns = this.#turns.then(async () => {
+      const kernel = this.#kernel;
+      this.#kernel = undefined;
+      this.#loss = loss;
+      await kernel?.dispose();
+    });
+    await Promise.all([...stopped, this.#turns]);
+  }
+
+  #noticeDeath(kernel: Kernel, reason: string): void {
+    const current = this.#current?.kernel === kernel ? this.#current : undefined;
+    // Events may still be on their way to us.
+    if (current) setTimeout(() => current.gone.fire(reason), GONE_DRAIN_MS);
+    if (this.#kernel !== kernel) return;
+    this.#kernel = undefined;
+    if (!current) this.#loss = `The kernel died between cells: ${reason} ${FRESH_KERNEL_NOW}`;
+  }
+
+  async #neverRan(run: Run, { begun } = { begun: false }): Promise<void> {
+    run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
+    await run.end(stopStatus(run.stopReason ?? "interrupted"));
+    if (begun) await this.#save(run);
+    run.resolve();
+  }
+
+  async #noteChanges(run: Run, mark: Awaited<ReturnType<Workspace["mark"]>>): Promise<void> {
+    try {
+      const { changes, complete } = await this.#parts.workspace.changedSince(mark);
+      run.files = changes;
+      if (!complete)
+        run.notices.push("The workspace holds more than 10 000 files: the list of changed files is not complete.");
+    } catch (error) {
+      this.#parts.log.warn(`session ${this.id}: cannot look through the workspace`, error);
+      run.notices.push("The workspace could not be looked through for changed files.");
+    }
+  }
+
+  async #save(run: Run): Promise<void> {
+    try {
+      await this.#parts.store.finish(this.id, run.snapshot());
+    } catch (error) {
+      this.#parts.log.error(`session ${this.id}: cannot write its history`, error);
+      run.notices.push("The result could not be written to the session's history: the disk may be full.");
+    }
+  }
+
+  #addLate(run: Run, event: ExecutionEvent): void {
+    run.add(event);
+    if (run.phase !== "finished") return;
+    const outputs = this.#late.get(run) ?? new Outputs(defaultOutputLimits);
+    outputs.add(event);
+    this.#late.set(run, outputs);
+    const oldest = this.#late.keys().next().value;
+    if (this.#late.size > KEPT_RUNS && oldest) this.#late.delete(oldest);
+  }
+
+  async #writeLate(): Promise<void> {
+    for (const run of this.#late.keys()) await this.#save(run);
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new CellwrightError("session_closed", `Session \`${this.id}\` is closed.`);
+  }
+}
+
+/** A kernel that is gone may still have events on their way to us. */
+const GONE_DRAIN_MS = 100;
+
+const FRESH_KERNEL_NEXT = "All variables are lost, files are kept. The next cell gets a fresh kernel.";
+const FRESH_KERNEL_NOW = "This cell ran in a fresh one: variables from before are gone, files are kept.";
+
+interface CellEnd {
+  status: "ok" | "error" | "kernel_died";
+  /** Set when the kernel is gone: why. */
+  lost?: string;
+}
+
+/** A promise that somebody else fires. */
+interface Signal<T> {
+  fired: Promise<T>;
+  fire(value: T): void;
+}
+
+function signal<T>(): Signal<T> {
+  let fire!: (value: T) => void;
+  const fired = new Promise<T>((resolve) => {
+    fire = resolve;
+  });
+  return { fired, fire };
+}
+
+function stopStatus(reason: StopReason): "timeout" | "interrupted" {
+  return reason === "timeout" ? "timeout" : "interrupted";
+}
+
+function stopNotice(reason: StopReason, { lost, timeoutMs }: { lost: boolean; timeoutMs: number }): string {
+  const why = {
+    timeout: `The cell ran longer than ${timeoutMs / 1000} s and was stopped`,
+    cancelled: "The call was cancelled and the cell stopped",
+    interrupted: "The cell was interrupted",
+    reset: "The session was reset while the cell ran",
+    closed: "The session was closed while the cell ran",
+    shutdown: "Cellwright was shut down while the cell ran",
+  }[reason];
+  if (reason === "reset" || reason === "closed" || reason === "shutdown") {
+    return `${why}: its variables are gone, files are kept.`;
+  }
+  if (!lost) return `${why}; variables are kept.`;
+  return `${why}. It did not stop when asked, so its kernel was killed. ${FRESH_KERNEL_NEXT}`;
+}

@@ -1,0 +1,289 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { CellwrightError } from "../errors.ts";
+import type { KernelProvider } from "../kernels/kernel.ts";
+import type { Log } from "../log.ts";
+import type { SessionRecord, Store } from "../store/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
+import { Session } from "./session.ts";
+
+/** How often idle sessions are looked for. Their lifetime is minutes at least; a minute late is fine. */
+const SWEEP_MS = 30_000;
+
+export interface SessionsConfig {
+  provider: KernelProvider;
+  store: Store;
+  openWorkspace: (dir: string) => Workspace;
+  log: Log;
+  defaultTimeoutMs: number;
+  /** 0: never. */
+  ttlMs: number;
+  keepDays: number;
+  maxSessions: number;
+  /** Kernels kept ready for sessions to come. */
+  warm: number;
+  now?: () => number;
+}
+
+/** What a list shows of a session. */
+export interface SessionSummary {
+  record: SessionRecord;
+  state: "busy" | "idle" | "asleep" | "closed" | "in use elsewhere";
+  kernel?: string;
+  cells: number;
+}
+
+/** All sessions: those with a kernel now, and those of the past whose files and history are still here. */
+export class Sessions {
+  readonly #config: SessionsConfig;
+  readonly #now: () => number;
+  readonly #open = new Map<string, Session>();
+  readonly #opening = new Map<string, Promise<Session>>();
+  readonly #reserved = new Set<string>();
+  #reserving = 0;
+  readonly #savedUse = new Map<string, string>();
+  readonly #sweeper: NodeJS.Timeout;
+  #warming = false;
+  #disposed: Promise<void> | undefined;
+
+  constructor(config: SessionsConfig) {
+    this.#config = config;
+    this.#now = config.now ?? Date.now;
+    this.#sweeper = setInterval(
+      () => void this.sweep().catch((error) => config.log.error("sweep failed", error)),
+      SWEEP_MS,
+    );
+    this.#sweeper.unref();
+  }
+
+  async create(owner: string, { name, env }: { name?: string; env?: string } = {}): Promise<Session> {
+    this.#refuseWhenDisposed();
+    this.#admit();
+    if (name !== undefined && (await this.#findRecord(owner, name))) {
+      throw new CellwrightError(
+        "invalid_input",
+        `A session named \`${name}\` exists already. Choose another name, or use it as session_id.`,
+      );
+    }
+    const id = this.#takeReserved() ?? (await this.#claimNew());
+    const now = new Date(this.#now()).toISOString();
+    const record: SessionRecord = {
+      id,
+      owner,
+      ...(name ? { name } : {}),
+      ...(env ? { env } : {}),
+      createdAt: now,
+      lastUsedAt: now,
+    };
+    await this.#config.store.saveSession(record);
+    const session = await this.#build(record);
+    this.#open.set(id, session);
+    if (this.#warming) this.warm();
+    return session;
+  }
+
+  /** The owner's session of that id or name, of an earlier run of the program too. Somebody else's is not found. */
+  async get(owner: string, idOrName: string): Promise<Session> {
+    const session = await this.#find(owner, idOrName);
+    session.touch();
+    return session;
+  }
+
+  async list(owner: string): Promise<SessionSummary[]> {
+    const records = (await this.#config.store.sessions()).filter((record) => record.owner === owner);
+    const summaries = await Promise.all(records.map((record) => this.#summary(record)));
+    return summaries.sort((a, b) => b.record.lastUsedAt.localeCompare(a.record.lastUsedAt));
+  }
+
+  /** Ends a session for good. Its files and history can still be read for a while, unless they are to go too. */
+  async close(session: Session, { deleteFiles = false } = {}): Promise<void> {
+    await session.close("closed");
+    this.#open.delete(session.id);
+    const { store } = this.#config;
+    if (deleteFiles) return store.forget(session.id);
+    await store.saveSession({ ...session.record, endedAt: new Date(this.#now()).toISOString() });
+    await this.#removeRunDir(session.id);
+    await store.release(session.id);
+  }
+
+  /** Starts kernels for sessions to come, `--warm` of them. Returns at once. */
+  warm(): void {
+    const { provider, warm, log } = this.#config;
+    if (!provider.warm || this.#disposed) return;
+    this.#warming = true;
+    for (let missing = warm - this.#reserved.size - this.#reserving; missing > 0; missing -= 1) {
+      this.#reserving += 1;
+      void this.#reserve()
+        .catch((error) => log.warn("cannot prepare a session in advance", error))
+        .finally(() => {
+          this.#reserving -= 1;
+        });
+    }
+  }
+
+  /** Ends the kernels of sessions that nobody uses, and forgets what is older than it is kept. */
+  async sweep(): Promise<void> {
+    const { ttlMs, store, keepDays, log } = this.#config;
+    for (const session of this.#open.values()) {
+      if (ttlMs > 0 && session.hasKernel && session.idleMs >= ttlMs) {
+        log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, its kernel is ended`);
+        await session.sleep(
+          `The session was not used for ${Math.round(ttlMs / 60_000)} minutes, so its kernel was ended. This cell ran in a fresh one: variables from before are gone, files are kept.`,
+        );
+      }
+      if (this.#savedUse.get(session.id) !== session.record.lastUsedAt) {
+        await store.saveSession({ ...session.record });
+        this.#savedUse.set(session.id, session.record.lastUsedAt);
+      }
+    }
+    const oldest = this.#now() - keepDays * 86_400_000;
+    for (const record of await store.sessions()) {
+      const open = this.#open.get(record.id);
+      if (Date.parse(record.lastUsedAt) > oldest || open?.hasKernel || open?.busy) continue;
+      if (!open && !(await store.claim(record.id))) continue;
+      log.info(`session ${record.id}: not used for ${keepDays} days, forgotten`);
+      this.#open.delete(record.id);
+      this.#savedUse.delete(record.id);
+      await store.forget(record.id);
+    }
+  }
+
+  /** Ends all kernels and lets go of all sessions. */
+  dispose(): Promise<void> {
+    this.#disposed ??= this.#dispose();
+    return this.#disposed;
+  }
+
+  async #dispose(): Promise<void> {
+    const { store, provider, log } = this.#config;
+    clearInterval(this.#sweeper);
+    await Promise.allSettled(this.#opening.values());
+    await Promise.all(
+      [...this.#open.values()].map(async (session) => {
+        await session.close("shutdown");
+        await store.saveSession({ ...session.record });
+        await this.#removeRunDir(session.id);
+        await store.release(session.id);
+      }),
+    ).catch((error) => log.error("a session could not be put away", error));
+    await provider.dispose();
+    await Promise.all([...this.#reserved].map((id) => store.forget(id)));
+  }
+
+  async #find(owner: string, idOrName: string): Promise<Session> {
+    this.#refuseWhenDisposed();
+    const open = this.#open.get(idOrName);
+    if (open?.record.owner === owner) return open;
+    const record = await this.#findRecord(owner, idOrName);
+    if (!record) throw new CellwrightError("session_not_found", `There is no session \`${idOrName}\`.`);
+    const pending = this.#opening.get(record.id);
+    if (pending) return pending;
+    const opening = this.#reopen(record).finally(() => this.#opening.delete(record.id));
+    this.#opening.set(record.id, opening);
+    return opening;
+  }
+
+  async #findRecord(owner: string, idOrName: string): Promise<SessionRecord | undefined> {
+    const records = (await this.#config.store.sessions()).filter((record) => record.owner === owner);
+    return (
+      records.find((record) => record.id === idOrName) ??
+      records.find((record) => record.name === idOrName && !record.endedAt)
+    );
+  }
+
+  async #reopen(record: SessionRecord): Promise<Session> {
+    const { store } = this.#config;
+    const open = this.#open.get(record.id);
+    if (open) return open;
+    if (!(await store.claim(record.id))) {
+      const who = (await store.claimedBy(record.id)) ?? "another process";
+      throw new CellwrightError("session_in_use", `Session \`${record.id}\` is in use by ${who}.`);
+    }
+    const session = await this.#build(record, lossAfterRestart);
+    if (record.endedAt) await session.close("closed");
+    this.#open.set(record.id, session);
+    return session;
+  }
+
+  async #build(record: SessionRecord, loss?: string): Promise<Session> {
+    const { provider, store, openWorkspace, log, defaultTimeoutMs } = this.#config;
+    const folder = await this.#folders(record.id);
+    const hadCells = loss !== undefined && (await store.history(record.id)).length > 0;
+    return new Session(
+      {
+        record,
+        folder,
+        workspace: openWorkspace(folder.workspaceDir),
+        provider,
+        store,
+        log,
+        admit: () => this.#admit(),
+        now: this.#now,
+        defaultTimeoutMs,
+      },
+      hadCells ? loss : undefined,
+    );
+  }
+
+  async #folders(id: string): Promise<{ workspaceDir: string; runDir: string }> {
+    const folder = await this.#config.store.folder(id);
+    const folders = { workspaceDir: join(folder, "workspace"), runDir: join(folder, "run") };
+    for (const dir of Object.values(folders)) await mkdir(dir, { recursive: true, mode: 0o700 });
+    return folders;
+  }
+
+  async #removeRunDir(id: string): Promise<void> {
+    await rm(join(await this.#config.store.folder(id), "run"), { recursive: true, force: true });
+  }
+
+  async #claimNew(): Promise<string> {
+    const id = randomBytes(12).toString("base64url");
+    await this.#config.store.claim(id);
+    return id;
+  }
+
+  async #reserve(): Promise<void> {
+    const id = await this.#claimNew();
+    const folders = await this.#folders(id);
+    this.#reserved.add(id);
+    if (!this.#disposed) this.#config.provider.warm?.({ sessionId: id, ...folders });
+  }
+
+  #takeReserved(): string | undefined {
+    const [id] = this.#reserved;
+    if (id) this.#reserved.delete(id);
+    return id;
+  }
+
+  async #summary(record: SessionRecord): Promise<SessionSummary> {
+    const session = this.#open.get(record.id);
+    const elsewhere = !session && (await this.#config.store.claimedBy(record.id)) !== undefined;
+    const state = elsewhere ? "in use elsewhere" : record.endedAt ? "closed" : stateOf(session);
+    const cells = (await this.#config.store.history(record.id)).length;
+    return { record: session?.record ?? record, state, kernel: session?.kernel?.description, cells };
+  }
+
+  #admit(): void {
+    const live = [...this.#open.values()].filter((session) => session.hasKernel);
+    const { maxSessions } = this.#config;
+    if (live.length < maxSessions) return;
+    const idle = live.filter((session) => !session.busy).map((session) => `\`${session.id}\``);
+    throw new CellwrightError(
+      "session_limit",
+      `All ${maxSessions} sessions that --max-sessions allows are running${idle.length > 0 ? `; idle ones: ${idle.slice(0, 5).join(", ")}` : ""}.`,
+    );
+  }
+
+  #refuseWhenDisposed(): void {
+    if (this.#disposed) throw new CellwrightError("session_closed", "Cellwright is shutting down.");
+  }
+}
+
+const lossAfterRestart =
+  "Cellwright was restarted since this session's last cell. This cell ran in a fresh kernel: variables from before are gone, files and history are kept.";
+
+function stateOf(session: Session | undefined): SessionSummary["state"] {
+  if (!session?.hasKernel) return "asleep";
+  return session.busy ? "busy" : "idle";
+}

@@ -1,0 +1,130 @@
+import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
+import { CellwrightError } from "../errors.ts";
+import { at, type Folder, look, names, type OpenFolder } from "./folder.ts";
+import { nearest } from "./nearest.ts";
+import { MAX_DEPTH, namesOf, outside, shown } from "./path.ts";
+
+/** Where a path leads: a name in a folder that is held open. The name is `.` for the workspace itself. */
+export interface Place {
+  readonly folder: Folder;
+  readonly name: string;
+  /** What is there; absent if nothing is. */
+  readonly stats: BigIntStats | undefined;
+  close(): void;
+}
+
+export interface OpenOptions {
+  openFolder: OpenFolder;
+  /** Make the folders above that are missing. */
+  create?: boolean;
+  /** Stop at a link in the last part instead of following it, to remove it. */
+  keepLastLink?: boolean;
+}
+
+/** As many as Linux follows before it says ELOOP. */
+const MAX_LINKS = 40;
+
+/** Names looked through for a suggestion; a message is not worth reading a million of them. */
+const MAX_SUGGESTIONS_FROM = 1_000;
+
+/**
+ * The one function that opens a path. It goes name by name from one held folder to the next, so nothing that is swapped
+ * behind it can lead it out, and follows links itself: relative ones, and never above the workspace.
+ */
+export function openPath(root: string, path: string, options: OpenOptions): Place {
+  const pending = namesOf(path).reverse();
+  const trail: Folder[] = [];
+  const close = () => {
+    for (const folder of trail.splice(0).reverse()) folder.close();
+  };
+  let links = 0;
+  try {
+    if (options.create) mkdirSync(root, { recursive: true, mode: 0o700 });
+    trail.push(options.openFolder(root));
+    for (;;) {
+      const folder = top(trail);
+      const name = pending.pop();
+      if (name === undefined) return { folder, name: ".", stats: look(folder, "."), close };
+      if (name === "..") {
+        if (trail.length === 1) throw outside(path, "a link in it leads out of the workspace");
+        trail.pop()?.close();
+        continue;
+      }
+      const stats = look(folder, name);
+      const last = pending.length === 0;
+      if (stats?.isSymbolicLink() && !(last && options.keepLastLink)) {
+        links += 1;
+        if (links > MAX_LINKS) throw outside(path, "it goes through too many links");
+        const target = readlinkSync(at(folder, name));
+        if (target.startsWith("/")) throw outside(path, "a link in it leads out of the workspace");
+        const steps = target.split("/").filter((step) => step !== "" && step !== ".");
+        pending.push(...steps.reverse());
+        continue;
+      }
+      if (last) return { folder, name, stats, close };
+      if (!stats) {
+        if (!options.create) throw notFound(path, folder, name);
+        make(folder, name);
+      }
+      if (trail.length > MAX_DEPTH) throw outside(path, "the links in it lead too deep");
+      trail.push(folder.enter(name));
+    }
+  } catch (error) {
+    close();
+    throw explain(error, path);
+  }
+}
+
+export function notFound(path: string, folder: Folder, name: string): CellwrightError {
+  const there: string[] = [];
+  for (const other of names(folder)) {
+    if (typeof other === "string") there.push(other);
+    if (there.length === MAX_SUGGESTIONS_FROM) break;
+  }
+  const alike = nearest(name, there).map((other) => `\`${shown(other)}\``);
+  const suggestion = alike.length > 0 ? ` Near it: ${alike.join(", ")}.` : "";
+  return new CellwrightError("file_not_found", `There is no \`${shown(path)}\` in the workspace.${suggestion}`);
+}
+
+/** What the operating system said about a path, in our words. What we have no word for stays as it is. */
+export function explain(error: unknown, path: string): unknown {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const say = (ours: "file_not_found" | "invalid_input" | "path_outside_session" | "storage_full", what: string) =>
+    new CellwrightError(ours, `\`${shown(path)}\` ${what}.`, { cause: error });
+  switch (error instanceof CellwrightError ? undefined : code) {
+    case "ENOENT":
+      return say("file_not_found", "is not in the workspace");
+    case "ENOTDIR":
+      return say("file_not_found", "is not in the workspace: a part of it is not a folder");
+    case "ELOOP":
+      return say("path_outside_session", "was refused: it was replaced by a link");
+    case "ENAMETOOLONG":
+      return say("invalid_input", "has a name longer than this file system takes (255 bytes)");
+    case "EACCES":
+    case "EPERM":
+      return say("invalid_input", "may not be opened: its permissions forbid it");
+    case "EISDIR":
+    case "ENOTEMPTY":
+    case "EEXIST":
+      return say("invalid_input", "is a folder");
+    case "ENOSPC":
+    case "EDQUOT":
+      return say("storage_full", "could not be written: the disk is full");
+    default:
+      return error;
+  }
+}
+
+function top(trail: Folder[]): Folder {
+  const folder = trail.at(-1);
+  if (!folder) throw new Error("The walk has left its own root.");
+  return folder;
+}
+
+function make(folder: Folder, name: string): void {
+  try {
+    mkdirSync(at(folder, name), { mode: 0o700 });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  }
+}

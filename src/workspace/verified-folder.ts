@@ -1,0 +1,50 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from "node:fs";
+import { at, type Folder } from "./folder.ts";
+
+/**
+ * A directory known by its path, for systems without `/proc/self/fd`. Every step is checked, and a file again after it
+ * was opened; a link swapped in and out again between two checks is not noticed, which is why Linux holds descriptors.
+ */
+export function verifyFolder(path: string): Folder {
+  if (!lstatSync(path).isDirectory()) throw refusal("ENOTDIR", path);
+  return verified(realpathSync(path));
+}
+
+function verified(self: string): Folder {
+  const stillThere = () => {
+    if (realpathSync(self) !== self) throw refusal("ELOOP", self);
+  };
+  const folder: Folder = {
+    self,
+    enter(name) {
+      const path = String(at(folder, name));
+      if (!lstatSync(path).isDirectory()) throw refusal("ENOTDIR", path);
+      if (realpathSync(path) !== realpathSync(self) + path.slice(self.length)) throw refusal("ELOOP", path);
+      stillThere();
+      return verified(path);
+    },
+    openFile(name, accept) {
+      const path = at(folder, name);
+      const seen = lstatSync(path, { bigint: true });
+      accept(seen);
+      // Windows has neither flag.
+      const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+      const fd = openSync(path, flags);
+      try {
+        const opened = fstatSync(fd, { bigint: true });
+        if (opened.ino !== seen.ino || opened.dev !== seen.dev) throw refusal("ELOOP", String(path));
+        stillThere();
+        return fd;
+      } catch (error) {
+        closeSync(fd);
+        throw error;
+      }
+    },
+    close() {},
+  };
+  return folder;
+}
+
+function refusal(code: "ELOOP" | "ENOTDIR", path: string): Error {
+  return Object.assign(new Error(`${code}: \`${path}\` is not the folder it was`), { code });
+}

@@ -1,0 +1,76 @@
+/** What a suite may need of the machine. `npm test` installs it where it can (scripts/test-machine.mjs). */
+
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { describe, test } from "vitest";
+
+const root = join(import.meta.dirname, "../..");
+
+/** Each finds its program, or says in one sentence why not. */
+const finders = {
+  /** bubblewrap, and a system that lets it make namespaces. */
+  bubblewrap: () => {
+    const path = onPath(["bwrap"]);
+    if (!path) return { reason: "bwrap is not on the PATH" };
+    const run = spawnSync(path, ["--unshare-all", "--ro-bind", "/", "/", "true"], { encoding: "utf8" });
+    return run.status === 0 ? { path } : { reason: `bwrap does not work here: ${run.stderr.trim() || run.error}` };
+  },
+  chromium: () => {
+    const path = onPath(["chromium", "chromium-browser", "google-chrome"]);
+    return path ? { path } : { reason: "chromium is not on the PATH" };
+  },
+  /** A Python that has the `fastmcp` client. */
+  fastmcp: () => inPythonEnvironment("fastmcp", "python"),
+  /** The `mcpo` program. */
+  mcpo: () => inPythonEnvironment("mcpo", "mcpo"),
+} satisfies Record<string, () => Found>;
+
+type Found = { path: string } | { reason: string };
+export type Requirement = keyof typeof finders;
+
+/** Whether the machine has it; `path` starts it when it does, and `reason` says what is missing when it does not. */
+export function requirement(name: Requirement): { ok: boolean; path: string; reason: string } {
+  const found: Found = finders[name]();
+  return "path" in found ? { ok: true, path: found.path, reason: "" } : { ok: false, path: name, ...found };
+}
+
+/**
+ * `describe` for a suite that needs something of the machine, and gets the path of it. Without it the suite is skipped
+ * with the reason in its title; with CELLWRIGHT_REQUIRE=all, as in CI, that is a failure instead.
+ */
+export function describeWith(name: Requirement, title: string, suite: (path: string) => void): void {
+  const { ok, path, reason } = requirement(name);
+  if (ok) describe(title, () => suite(path));
+  else if (process.env.CELLWRIGHT_REQUIRE === "all") {
+    describe(title, () => {
+      test(`${name} is there`, () => {
+        throw new Error(`This suite needs ${name}, and CELLWRIGHT_REQUIRE=all: ${reason}`);
+      });
+    });
+  } else describe.skip(`${title} (needs ${name}: ${reason})`, () => suite(path));
+}
+
+function inPythonEnvironment(environment: string, program: string): Found {
+  const [folder, extension] = process.platform === "win32" ? ["Scripts", ".exe"] : ["bin", ""];
+  const home = join(root, ".cache/test-python", environment);
+  // Written last: without it the installation did not end well.
+  const complete = existsSync(join(home, "requirements.sha256"));
+  const path = join(home, folder, program + extension);
+  if (complete && existsSync(path)) return { path };
+  return { reason: "its Python environment is missing; `node scripts/setup.mjs test` makes it, or says why not" };
+}
+
+function onPath(commands: string[]): string | undefined {
+  const folders = (process.env.PATH ?? "").split(delimiter);
+  return commands.flatMap((command) => folders.map((folder) => join(folder, command))).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
