@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { SkippedReporter } from "./test/support/skipped-reporter.ts";
 
 export default defineConfig({
   test: {
@@ -7,6 +8,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     maxWorkers: 2,
-    reporters: ["default"],
+    reporters: ["default", new SkippedReporter()],
   },
 });

@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { logLevels } from "./log.ts";
+import { choice, choices, duration, flag, integer, list, type OptionType, text } from "./option-types.ts";
 
 /**
  * Every setting, once. The flag (`--data-dir`), the variable (`CELLWRIGHT_DATA_DIR`), the help line, the docs row and
@@ -158,19 +159,11 @@ const table = {
 export type Options = { [Name in keyof typeof table]: (typeof table)[Name]["default"] };
 export type OptionName = keyof Options;
 
-interface OptionType<T> {
-  /** What stands for the value in help, `MB` or `auto|wasm`; empty for a flag. */
-  placeholder: string;
-  /** Returns the value, or throws an Error that says what was expected. */
-  parse(value: string): T;
-  show(value: T): string;
-}
-
 interface OptionSpec<T> {
   group: string;
   help: string;
   type: OptionType<T>;
-  default: T;
+  default: NoInfer<T>;
   /** Said in the docs instead of a default that differs between machines. */
   shownDefault?: string;
   /** Decides what code may touch: never taken from an --env-file, which may lie in a folder that others write. */
@@ -308,88 +301,6 @@ function defaultDataDir(): string {
   return join(process.env.XDG_DATA_HOME ?? join(homedir(), ".local", "share"), "cellwright");
 }
 
-const kebab = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-
-function choice<const T extends readonly string[]>(values: T): OptionType<T[number]> {
-  return {
-    placeholder: values.join("|"),
-    parse(value) {
-      if (!values.includes(value)) throw new Error(`expected one of ${values.join(", ")}`);
-      return value;
-    },
-    show: String,
-  };
-}
-
-function choices<const T extends readonly string[]>(values: T): OptionType<T[number][]> {
-  const one = choice(values);
-  return {
-    placeholder: values.join(","),
-    parse: (value) => list("").parse(value).map(one.parse),
-    show: (value) => value.join(","),
-  };
-}
-
-function integer(min: number, max: number, placeholder: string): OptionType<number> {
-  return {
-    placeholder,
-    parse(value) {
-      const number = Number(value);
-      if (!/^\d+$/.test(value) || number < min || number > max) {
-        throw new Error(`expected a whole number from ${min} to ${max}`);
-      }
-      return number;
-    },
-    show: String,
-  };
-}
-
-/** Seconds, or a number with a unit; kept in milliseconds. */
-function duration(): OptionType<number> {
-  const unitMs: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-  return {
-    placeholder: "SECONDS",
-    parse(value) {
-      const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(value);
-      const ms = match ? Number(match[1]) * (unitMs[match[2] ?? "s"] ?? 1000) : Number.NaN;
-      if (!(ms <= 86_400_000 * 365)) throw new Error("expected seconds, or a time such as `90s`, `30m` or `2h`");
-      return ms;
-    },
-    show: (ms) => String(ms / 1000),
-  };
-}
-
-function flag(): OptionType<boolean> {
-  return {
-    placeholder: "",
-    parse(value) {
-      if (/^(true|1|yes|on)$/i.test(value)) return true;
-      if (/^(false|0|no|off)$/i.test(value)) return false;
-      throw new Error("expected true or false");
-    },
-    show: (value) => (value ? "true" : ""),
-  };
-}
-
-function text(placeholder: string): OptionType<string> {
-  return {
-    placeholder,
-    parse(value) {
-      if (value.trim() === "") throw new Error("expected a value");
-      return value;
-    },
-    show: String,
-  };
-}
-
-function list(placeholder: string): OptionType<string[]> {
-  return {
-    placeholder,
-    parse(value) {
-      const values = value.split(",").map((item) => item.trim());
-      if (values.some((item) => item === "")) throw new Error("expected values separated by commas");
-      return values;
-    },
-    show: (value) => value.join(","),
-  };
+function kebab(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

@@ -11,6 +11,9 @@ import { Session } from "./session.ts";
 /** How often idle sessions are looked for. Their lifetime is minutes at least; a minute late is fine. */
 const SWEEP_MS = 30_000;
 
+/** Whose sessions they are where nobody has to say who they are. */
+export const LOCAL_OWNER = "local";
+
 export interface SessionsConfig {
   provider: KernelProvider;
   store: Store;

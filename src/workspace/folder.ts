@@ -1,6 +1,4 @@
-import { type BigIntStats, existsSync, lstatSync, opendirSync } from "node:fs";
-import { holdFolder } from "./held-folder.ts";
-import { verifyFolder } from "./verified-folder.ts";
+import { type BigIntStats, lstatSync, opendirSync } from "node:fs";
 
 /** A directory that was entered without following a link, and what can be done in it one name at a time. */
 export interface Folder {
@@ -15,10 +13,8 @@ export interface Folder {
 
 /** Bytes for a name that is not UTF-8 and so has no faithful string. */
 export type Name = string | Buffer;
+/** Enters a directory from outside: links above it are followed, and it itself must not be one. */
 export type OpenFolder = (path: string) => Folder;
-
-/** Linux can hold a directory and work below it; elsewhere the best there is are paths that are checked again. */
-export const openFolder: OpenFolder = existsSync("/proc/self/fd") ? holdFolder : verifyFolder;
 
 /** For calls that do not follow a link in the last part of a path: lstat, readlink, mkdir, rename, unlink, rmdir. */
 export function at(folder: Folder, name: Name): string | Buffer {

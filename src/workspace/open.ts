@@ -3,6 +3,7 @@ import { CellwrightError } from "../errors.ts";
 import { at, type Folder, look, names, type OpenFolder } from "./folder.ts";
 import { nearest } from "./nearest.ts";
 import { MAX_DEPTH, namesOf, outside, shown } from "./path.ts";
+import { failedWith } from "./system-error.ts";
 
 /** Where a path leads: a name in a folder that is held open. The name is `.` for the workspace itself. */
 export interface Place {
@@ -88,16 +89,16 @@ export function notFound(path: string, folder: Folder, name: string): Cellwright
 
 /** What the operating system said about a path, in our words. What we have no word for stays as it is. */
 export function explain(error: unknown, path: string): unknown {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
   const say = (ours: "file_not_found" | "invalid_input" | "path_outside_session" | "storage_full", what: string) =>
     new CellwrightError(ours, `\`${shown(path)}\` ${what}.`, { cause: error });
-  switch (error instanceof CellwrightError ? undefined : code) {
+  switch (failedWith(error) ? error.code : undefined) {
     case "ENOENT":
       return say("file_not_found", "is not in the workspace");
     case "ENOTDIR":
       return say("file_not_found", "is not in the workspace: a part of it is not a folder");
     case "ELOOP":
-      return say("path_outside_session", "was refused: it was replaced by a link");
+    case "EINVAL":
+      return say("path_outside_session", "was refused: a part of it was replaced meanwhile");
     case "ENAMETOOLONG":
       return say("invalid_input", "has a name longer than this file system takes (255 bytes)");
     case "EACCES":
@@ -125,6 +126,6 @@ function make(folder: Folder, name: string): void {
   try {
     mkdirSync(at(folder, name), { mode: 0o700 });
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (!failedWith(error, "EEXIST")) throw error;
   }
 }

@@ -1,4 +1,5 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, realpathSync } from "node:fs";
+import { join } from "node:path";
 import { at, type Folder } from "./folder.ts";
 
 /**
@@ -11,16 +12,12 @@ export function verifyFolder(path: string): Folder {
 }
 
 function verified(self: string): Folder {
-  const stillThere = () => {
-    if (realpathSync(self) !== self) throw refusal("ELOOP", self);
-  };
   const folder: Folder = {
     self,
     enter(name) {
-      const path = String(at(folder, name));
+      const path = join(self, String(name));
       if (!lstatSync(path).isDirectory()) throw refusal("ENOTDIR", path);
-      if (realpathSync(path) !== realpathSync(self) + path.slice(self.length)) throw refusal("ELOOP", path);
-      stillThere();
+      if (realpathSync(path) !== path) throw refusal("ELOOP", path);
       return verified(path);
     },
     openFile(name, accept) {
@@ -33,7 +30,7 @@ function verified(self: string): Folder {
       try {
         const opened = fstatSync(fd, { bigint: true });
         if (opened.ino !== seen.ino || opened.dev !== seen.dev) throw refusal("ELOOP", String(path));
-        stillThere();
+        if (realpathSync(self) !== self) throw refusal("ELOOP", self);
         return fd;
       } catch (error) {
         closeSync(fd);
@@ -46,5 +43,5 @@ function verified(self: string): Folder {
 }
 
 function refusal(code: "ELOOP" | "ENOTDIR", path: string): Error {
-  return Object.assign(new Error(`${code}: \`${path}\` is not the folder it was`), { code });
+  return Object.assign(new Error(`${code}: \`${path}\` is not the folder it was`), { code, syscall: "open" });
 }

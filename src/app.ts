@@ -1,0 +1,48 @@
+import { createProvider } from "./kernels/providers.ts";
+import { createLog, type Log } from "./log.ts";
+import type { Options } from "./options.ts";
+import { Sessions } from "./session/sessions.ts";
+import { openDiskStore } from "./store/disk.ts";
+import type { Store } from "./store/store.ts";
+import { openLocalWorkspace } from "./workspace/local.ts";
+import type { Workspace } from "./workspace/workspace.ts";
+
+/** The running program without a way to talk to it. */
+export interface App {
+  options: Options;
+  log: Log;
+  store: Store;
+  sessions: Sessions;
+  /** The user's own files that tools may touch, if any. */
+  hostFiles(dir: string | undefined): Workspace | undefined;
+  /** Ends all that was started, in reverse order. Can be called twice. */
+  dispose(): Promise<void>;
+}
+
+export async function createApp(options: Options, log = createLog(options.logLevel)): Promise<App> {
+  const store = await openDiskStore({ dataDir: options.dataDir, log });
+  const provider = await createProvider(options, log);
+  const sessions = new Sessions({
+    provider,
+    store,
+    openWorkspace: openLocalWorkspace,
+    log,
+    defaultTimeoutMs: options.timeout,
+    ttlMs: options.sessionTtl,
+    keepDays: options.keepDays,
+    maxSessions: options.maxSessions,
+    warm: options.warm,
+  });
+  let disposed: Promise<void> | undefined;
+  return {
+    options,
+    log,
+    store,
+    sessions,
+    hostFiles: (dir) => (dir === undefined ? undefined : openLocalWorkspace(dir)),
+    dispose: () => {
+      disposed ??= sessions.dispose().then(() => store.dispose());
+      return disposed;
+    },
+  };
+}

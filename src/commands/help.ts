@@ -1,0 +1,24 @@
+import { optionTable } from "../options.ts";
+
+const commands = [
+  ["cellwright", "serve MCP over stdio, for a client that starts it"],
+  ["cellwright serve", "serve MCP over HTTP at /mcp"],
+  ["cellwright run FILE | -c CODE", "run a file or a piece of code once"],
+  ["cellwright doctor", "say what works on this machine"],
+  ["cellwright clean [--yes]", "remove all data, after asking"],
+] as const;
+
+/** The text of `--help`, from the option table. */
+export function helpText(): string {
+  const lines = ["Cellwright: a stateful Python for AI agents, over MCP.", "", "Commands"];
+  for (const [command, help] of commands) lines.push(`  ${command.padEnd(30)} ${help}`);
+  for (const group of new Set(optionTable.map((row) => row.group))) {
+    lines.push("", group);
+    for (const row of optionTable.filter((candidate) => candidate.group === group)) {
+      const shown = row.default === "" ? "" : ` (default: ${row.default})`;
+      lines.push(`  ${`${row.flag} ${row.placeholder}`.trimEnd().padEnd(30)} ${row.help}${shown}`);
+    }
+  }
+  lines.push("", "Each option is also an environment variable: --data-dir is CELLWRIGHT_DATA_DIR.");
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { CellwrightError } from "./errors.ts";
+import { OptionError, parseOptions } from "./options.ts";
+import { version } from "./version.ts";
+
+/** Options → command. Each command is imported when it is asked for: a client waits for the answer to `initialize`. */
+async function main(args: string[]): Promise<number> {
+  const { options, words, extra } = parseOptions(args, process.env, (path) => readFileSync(path, "utf8"));
+  const [command = "stdio", ...rest] = words;
+  if (extra.version) {
+    process.stdout.write(`${version}\n`);
+    return 0;
+  }
+  if (extra.help || command === "help") {
+    process.stdout.write((await import("./commands/help.ts")).helpText());
+    return 0;
+  }
+  if (rest.length > (command === "run" ? 1 : 0)) throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
+  switch (command) {
+    case "stdio":
+      return (await import("./commands/stdio.ts")).stdio(options);
+    case "serve":
+      return (await import("./commands/serve.ts")).serve(options);
+    case "run":
+      return (await import("./commands/run.ts")).run(options, { file: rest[0], code: extra.code as string | undefined });
+    case "doctor":
+      return (await import("./commands/doctor.ts")).doctor(options);
+    case "clean":
+      return (await import("./commands/clean.ts")).clean(options, { yes: extra.yes === true });
+    default:
+      throw new OptionError(`There is no command \`${command}\`. Run \`cellwright --help\` for the commands.`);
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  const expected = error instanceof OptionError || error instanceof CellwrightError;
+  const hint = error instanceof CellwrightError ? ` ${error.hint}` : "";
+  process.stderr.write(`cellwright: ${expected ? error.message + hint : ((error as Error).stack ?? error)}\n`);
+  process.exitCode = error instanceof OptionError ? 2 : 1;
+}
+// What has to end, has ended: nothing else may keep the program alive, once its last words are out.
+process.stdout.write("", () => process.exit());

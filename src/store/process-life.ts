@@ -1,0 +1,38 @@
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { systemCode } from "./system-error.ts";
+
+/** When a process started, in whatever form the system tells it; a number that is given out again starts later. */
+export async function startOf(pid: number): Promise<string | undefined> {
+  if (process.platform === "linux") return startOnLinux(pid);
+  if (process.platform === "win32") return undefined;
+  const { stdout } = await promisify(execFile)("ps", ["-o", "lstart=", "-p", String(pid)]).catch(() => ({ stdout: "" }));
+  return stdout.trim() || undefined;
+}
+
+/** Whether the process that had this number and start is still there. When the system does not tell, it is. */
+export async function isAlive(pid: number, start: string | undefined): Promise<boolean> {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if (systemCode(error) === "ESRCH") return false;
+  }
+  if (start === undefined) return true;
+  const now = await startOf(pid);
+  return process.platform === "linux" ? now === start : now === undefined || now === start;
+}
+
+/** Counted since the machine started, so the machine's start is part of it. */
+async function startOnLinux(pid: number): Promise<string | undefined> {
+  try {
+    const boot = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+    // The second field is the program's name and may hold spaces and brackets; the state is the first one after it.
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const isDead = state === "Z" || state === "X";
+    return isDead ? undefined : `${fields[18]}@${boot}`;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,79 @@
+import type { BigIntStats } from "node:fs";
+import { type Folder, look, type Name, names } from "./folder.ts";
+import { mimeTypeOf } from "./mime.ts";
+import { MAX_DEPTH } from "./path.ts";
+import { failedWith } from "./system-error.ts";
+import { isTemporary } from "./temporary.ts";
+import type { FileEntry } from "./workspace.ts";
+
+/** Names sorted at most per folder. In a larger one a listing starts with whatever the disk gives first. */
+const MAX_SORTED = 10_000;
+
+/** Entries in the order of a file tree: sorted by name, what is in a folder right after it. */
+export function listFolder(
+  folder: Folder,
+  options: { prefix: string; recursive: boolean; limit: number },
+): { entries: FileEntry[]; more: boolean } {
+  const entries: FileEntry[] = [];
+  const more = !inside(folder, options.prefix, 0);
+  return { entries, more };
+
+  function inside(current: Folder, prefix: string, depth: number): boolean {
+    const { sorted, all } = sortedNames(current);
+    for (const name of sorted) {
+      const stats = look(current, name);
+      if (!stats) continue;
+      if (entries.length === options.limit) return false;
+      const entry = described(`${prefix}${name}`, stats);
+      entries.push(entry);
+      if (entry.kind !== "folder" || !options.recursive) continue;
+      if (depth === MAX_DEPTH || !below(current, name, `${entry.path}/`, depth + 1)) return false;
+    }
+    return all;
+  }
+
+  function below(current: Folder, name: Name, prefix: string, depth: number): boolean {
+    let next: Folder | undefined;
+    try {
+      next = current.enter(name);
+      return inside(next, prefix, depth);
+    } catch (error) {
+      // Removed or replaced while we looked, or closed to us by a cell.
+      if (!failedWith(error, "ENOENT", "ENOTDIR", "ELOOP", "EACCES")) throw error;
+      return true;
+    } finally {
+      next?.close();
+    }
+  }
+}
+
+function sortedNames(folder: Folder): { sorted: Name[]; all: boolean } {
+  const sorted: Name[] = [];
+  let all = true;
+  for (const name of names(folder)) {
+    if (isTemporary(String(name))) continue;
+    if (sorted.length === MAX_SORTED) {
+      all = false;
+      break;
+    }
+    sorted.push(name);
+  }
+  sorted.sort((one, other) => (String(one) < String(other) ? -1 : 1));
+  return { sorted, all };
+}
+
+function described(path: string, stats: BigIntStats): FileEntry {
+  const kind = stats.isFile() ? "file" : stats.isDirectory() ? "folder" : "other";
+  return {
+    path,
+    kind,
+    sizeBytes: kind === "file" ? Number(stats.size) : 0,
+    modifiedAt: isoDate(Number(stats.mtimeMs)),
+    mimeType: kind === "folder" ? "inode/directory" : mimeTypeOf(path),
+  };
+}
+
+/** A file's time may be set to a year that JavaScript does not have. */
+function isoDate(timeMs: number): string {
+  return new Date(Math.min(Math.max(timeMs, -8.64e15), 8.64e15)).toISOString();
+}

@@ -1,0 +1,105 @@
+import { join, resolve } from "node:path";
+import { CellwrightError } from "../errors.ts";
+import { compare, takePicture } from "./changes.ts";
+import type { Folder, OpenFolder } from "./folder.ts";
+import { listFolder } from "./list.ts";
+import { mimeTypeOf } from "./mime.ts";
+import { explain, notFound, type OpenOptions, openPath, type Place } from "./open.ts";
+import { openFolder as bestOpenFolder } from "./open-folder.ts";
+import { namesOf, outside, shown } from "./path.ts";
+import { ordinary, readWhole } from "./read.ts";
+import { removeTree } from "./remove.ts";
+import { MAX_ENTRIES } from "./scan.ts";
+import { failedWith } from "./system-error.ts";
+import type { Workspace } from "./workspace.ts";
+import { writeWhole } from "./write.ts";
+
+/** A workspace that is a folder on this machine. A cell may do anything to it at any time, also while we look. */
+export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOpenFolder): Workspace {
+  async function opened<T>(path: string, options: Omit<OpenOptions, "openFolder">, use: (place: Place) => Promise<T>) {
+    const place = openPath(root, path, { ...options, openFolder });
+    try {
+      return await use(place);
+    } catch (error) {
+      throw explain(error, path);
+    } finally {
+      place.close();
+    }
+  }
+
+  /** A cell may remove the workspace itself; that leaves an empty one. */
+  function openRoot(): Folder | undefined {
+    try {
+      return openFolder(root);
+    } catch (error) {
+      if (failedWith(error, "ENOENT")) return undefined;
+      throw explain(error, ".");
+    }
+  }
+
+  async function picture() {
+    const folder = openRoot();
+    if (!folder) return { files: new Map<string, string>(), complete: true, totalBytes: 0 };
+    try {
+      return await takePicture(folder);
+    } finally {
+      folder.close();
+    }
+  }
+
+  return {
+    async list(path, { recursive = false, limit = MAX_ENTRIES } = {}) {
+      const names = namesOf(path);
+      const prefix = names.map((name) => `${name}/`).join("");
+      if (names.length === 0) {
+        const folder = openRoot();
+        if (!folder) return { entries: [], more: false };
+        try {
+          return listFolder(folder, { prefix, recursive, limit });
+        } finally {
+          folder.close();
+        }
+      }
+      return opened(path, {}, async ({ folder, name, stats }) => {
+        if (!stats) throw notFound(path, folder, name);
+        if (!stats.isDirectory()) throw new CellwrightError("invalid_input", `\`${shown(path)}\` is not a folder.`);
+        const inside = folder.enter(name);
+        try {
+          return listFolder(inside, { prefix, recursive, limit });
+        } finally {
+          inside.close();
+        }
+      });
+    },
+
+    async read(path, { maxBytes }) {
+      return opened(path, {}, async ({ folder, name, stats }) => {
+        if (!stats) throw notFound(path, folder, name);
+        const fd = folder.openFile(name, (found) => ordinary(found, path));
+        return { bytes: await readWhole(fd, path, maxBytes), mimeType: mimeTypeOf(path) };
+      });
+    },
+
+    async write(path, bytes) {
+      return opened(path, { create: true }, (place) => writeWhole(place, path, bytes));
+    },
+
+    async remove(path) {
+      return opened(path, { keepLastLink: true }, async ({ folder, name, stats }) => {
+        if (!stats) throw notFound(path, folder, name);
+        if (name === ".") throw outside(path, "the workspace itself cannot be removed");
+        await removeTree(folder, name);
+      });
+    },
+
+    mark: picture,
+
+    async changedSince(mark) {
+      const now = await picture();
+      const complete = mark.complete && now.complete;
+      return { changes: compare(mark, now), complete, totalBytes: now.totalBytes };
+    },
+
+    hostPath: (path) => join(resolve(root), ...namesOf(path)),
+  };
+}

@@ -1,0 +1,262 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path/posix";
+import { describe, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "..");
+
+/**
+ * The parts of src, from the top down, and which parts each may import besides itself. A path ending in `/` is a folder;
+ * a file belongs to the part that names it most exactly. A part that keeps its inside to itself is not listed by others.
+ */
+const parts: Record<string, { files: string[]; imports: string[] }> = {
+  program: {
+    files: ["main.ts", "index.ts", "commands/"],
+    imports: ["app", "surfaces", "session", "jail", "contracts", "options", "words"],
+  },
+  app: {
+    files: ["app.ts"],
+    imports: ["surfaces", "session", "providers", "stores", "workspaces", "jail", "contracts", "options", "words"],
+  },
+  surfaces: {
+    files: ["mcp/", "http/", "tools/", "viewer/", "notebook/"],
+    imports: ["session", "contracts", "options", "words"],
+  },
+  session: { files: ["session/"], imports: ["contracts", "options", "words"] },
+
+  // What stands behind the contracts. Only `app` and `providers` choose among them.
+  providers: { files: ["kernels/providers.ts"], imports: ["backends", "jail", "contracts", "options", "words"] },
+  backends: { files: ["kernels/*/"], imports: ["prelude", "jail", "contracts", "options", "words"] },
+  prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },
+  jail: { files: ["jail/"], imports: ["contracts", "options", "words"] },
+  stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
+  workspaces: { files: ["workspace/"], imports: ["contracts", "options", "words"] },
+
+  options: { files: ["options.ts"], imports: ["words"] },
+  contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
+  words: { files: ["execution.ts", "errors.ts", "log.ts"], imports: [] },
+};
+
+/** Packages that only these folders may import. */
+const packageOwners = { "@modelcontextprotocol/": "mcp/" };
+
+/** Too slow or too large to load before they are needed: nothing a program loads at its start may import them. */
+const heavyPackages = ["deno", "pyodide", "fast-png", "jpeg-js"];
+const entryPoints = ["main.ts", "index.ts"];
+
+const nameless = ["utils", "common", "core", "types", "helpers"];
+
+describe("the sources", () => {
+  const sources = readSources();
+
+  test("are found", () => {
+    expect(sources.size).toBeGreaterThan(5);
+  });
+  test("import in one direction", () => {
+    expect(wrongImports(sources)).toEqual([]);
+  });
+  test("have no circular imports", () => {
+    expect(circles(sources)).toEqual([]);
+  });
+  test("load heavy packages only when they are needed", () => {
+    expect(eagerHeavyImports(sources)).toEqual([]);
+  });
+  test("have no folder without a meaning", () => {
+    expect(namelessFolders(sources)).toEqual([]);
+  });
+});
+
+describe("the package", () => {
+  const packageJson = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+  test("names exact versions of what it depends on", () => {
+    expect(packageJson.dependencies).toMatchObject({ pyodide: expect.any(String), deno: expect.any(String) });
+    const all = Object.entries({ ...packageJson.dependencies, ...packageJson.devDependencies });
+    expect(all.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(String(version)))).toEqual([]);
+  });
+  test("locks versions without saying where they were fetched from", () => {
+    const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
+    expect(Object.keys(packages).filter((path) => packages[path].resolved !== undefined)).toEqual([]);
+  });
+});
+
+describe("a wrong import is reported", () => {
+  test.each([
+    ["session → surfaces", "session/session.ts", `import { render } from "../mcp/render.ts";`],
+    ["session → app", "session/session.ts", `export { app } from "../app.ts";`],
+    ["session → store", "session/session.ts", `import { DiskStore } from "../store/disk.ts";`],
+    ["session → inside of a workspace", "session/session.ts", `import { open } from "../workspace/local.ts";`],
+    ["surfaces → store", "tools/files.ts", `import { DiskStore } from "../store/disk/index.ts";`],
+    ["surfaces → app", "mcp/server.ts", `import type { App } from "../app.ts";`],
+    ["contract → options", "kernels/kernel.ts", `import type { Options } from "../options.ts";`],
+    ["word → contract", "errors.ts", `import type {\n  Kernel,\n} from './kernels/kernel.ts';`],
+    ["app → backend", "app.ts", `const m = await import("./kernels/wasm/provider.ts");`],
+    ["backend → backend", "kernels/jupyter/kernel.ts", `import "../wasm/kernel.ts";`],
+    ["provider → backend, not lazily", "kernels/providers.ts", `import { wasm } from "./wasm/provider.ts";`],
+    ["backend → session", "kernels/wasm/kernel.ts", `import { Session } from "../../session/session.ts";`],
+    ["SDK outside mcp", "tools/execute.ts", `import { McpServer } from "@modelcontextprotocol/server";`],
+    ["SDK outside mcp, lazily", "http/app.ts", `const sdk = await import(\n  "@modelcontextprotocol/node"\n);`],
+    ["a file of no part", "kitchen-sink.ts", "export {};"],
+  ])("%s", (_, path, source) => {
+    expect(wrongImports(new Map([[path, source]]))).toHaveLength(1);
+  });
+
+  test("but not a right one", () => {
+    const sources = new Map([
+      ["main.ts", `import { createApp } from "./app.ts";\nimport process from "node:process";`],
+      ["app.ts", `import { DiskStore } from "./store/disk.ts";\nimport { providers } from "./kernels/providers.ts";`],
+      ["mcp/server.ts", `import { McpServer } from "@modelcontextprotocol/server";`],
+      ["kernels/providers.ts", `export const wasm = () => import("./wasm/provider.ts");`],
+      ["kernels/wasm/provider.ts", `import { jail } from "../../jail/jail.ts";\nimport { a } from "./host/a.ts";`],
+      ["store/disk.ts", `import type { Store } from "./store.ts";\nimport { journal } from "./journal.ts";`],
+      ["session/session.ts", `// import { app } from "../app.ts";\n/**\n * import("../app.ts")\n */`],
+    ]);
+    expect(wrongImports(sources)).toEqual([]);
+  });
+
+  test("circles, through types too, but not when the way back is lazy", () => {
+    const a = `import type { B } from "./b.ts";`;
+    expect(circles(sourcesOf({ "a.ts": a, "b.ts": `export * from "./c.ts";`, "c.ts": `import "./a.ts";` }))).toEqual([
+      "a.ts → b.ts → c.ts → a.ts",
+    ]);
+    expect(circles(sourcesOf({ "a.ts": a, "b.ts": `await import("./a.ts");` }))).toEqual([]);
+  });
+
+  test("heavy packages that an entry point reaches, but not their types and not lazily", () => {
+    const heavy = `import { decode } from "fast-png";`;
+    const main = `import "./render.ts";`;
+    expect(eagerHeavyImports(sourcesOf({ "main.ts": main, "render.ts": heavy }))).toEqual(["render.ts → fast-png"]);
+    const harmless = `import type { PyodideAPI } from "pyodide";\nimport("deno/x");\nimport("./png.ts");`;
+    expect(eagerHeavyImports(sourcesOf({ "main.ts": main, "render.ts": harmless, "png.ts": heavy }))).toEqual([]);
+  });
+
+  test("folders without a meaning", () => {
+    expect(namelessFolders(sourcesOf({ "mcp/utils/text.ts": "", "session/utils.ts": "" }))).toEqual([
+      "mcp/utils/text.ts",
+    ]);
+  });
+});
+
+interface Import {
+  specifier: string;
+  kind: "value" | "type" | "lazy";
+}
+
+type Sources = Map<string, string>;
+
+function wrongImports(sources: Sources): string[] {
+  return [...sources].flatMap(([path, source]) => {
+    const own = partOf(path);
+    if (!own) return [`${path} belongs to no part: add it to the table in test/architecture.test.ts`];
+    return importsOf(source).flatMap((found) => wrong(path, own, found) ?? []);
+  });
+}
+
+function wrong(path: string, own: string, { specifier, kind }: Import): string | undefined {
+  for (const [prefix, owner] of Object.entries(packageOwners)) {
+    if (specifier.startsWith(prefix) && !path.startsWith(owner)) return `${path} → ${specifier}: only ${owner} may`;
+  }
+  if (!specifier.startsWith(".")) return undefined;
+  const target = resolve(path, specifier);
+  const other = partOf(target);
+  if (!other) return `${path} → ${target}, which belongs to no part`;
+  if (other === "backends") {
+    if (own === "backends" && backendOf(path) === backendOf(target)) return undefined;
+    return own === "providers" && kind === "lazy"
+      ? undefined
+      : `${path} → ${target}: only kernels/providers.ts may, by import()`;
+  }
+  const allowed = own === other || parts[own]?.imports.includes(other);
+  return allowed ? undefined : `${path} → ${target}: ${own} may not import ${other}`;
+}
+
+/** The part whose entry names the file most exactly, which is the longest entry that fits. */
+function partOf(path: string): string | undefined {
+  const fits = Object.entries(parts).flatMap(([part, { files }]) =>
+    files.filter((entry) => matches(path, entry)).map((entry) => ({ part, entry })),
+  );
+  return fits.sort((a, b) => b.entry.length - a.entry.length)[0]?.part;
+}
+
+function matches(path: string, entry: string): boolean {
+  const pattern = entry.replaceAll(".", "\\.").replaceAll("*", "[^/]+");
+  return new RegExp(entry.endsWith("/") ? `^${pattern}` : `^${pattern}$`).test(path);
+}
+
+function backendOf(path: string): string | undefined {
+  return path.split("/")[1];
+}
+
+function circles(sources: Sources): string[] {
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, way: string[]): void => {
+    if (way.includes(path)) found.push([...way.slice(way.indexOf(path)), path].join(" → "));
+    if (way.includes(path) || done.has(path)) return;
+    for (const next of filesImportedBy(path, sources, ["value", "type"])) visit(next, [...way, path]);
+    done.add(path);
+  };
+  for (const path of sources.keys()) visit(path, []);
+  return found;
+}
+
+function eagerHeavyImports(sources: Sources): string[] {
+  const reached = new Set<string>();
+  const reach = (path: string): void => {
+    if (reached.has(path) || !sources.has(path)) return;
+    reached.add(path);
+    for (const next of filesImportedBy(path, sources, ["value"])) reach(next);
+  };
+  for (const path of entryPoints) reach(path);
+  return [...reached].flatMap((path) =>
+    importsOf(sources.get(path) ?? "")
+      .filter(({ specifier, kind }) => kind === "value" && heavyPackages.includes(specifier.split("/")[0] ?? ""))
+      .map(({ specifier }) => `${path} → ${specifier}`),
+  );
+}
+
+function namelessFolders(sources: Sources): string[] {
+  return [...sources.keys()].filter((path) =>
+    path
+      .split("/")
+      .slice(0, -1)
+      .some((folder) => nameless.includes(folder)),
+  );
+}
+
+function filesImportedBy(path: string, sources: Sources, kinds: Import["kind"][]): string[] {
+  return importsOf(sources.get(path) ?? "")
+    .filter(({ specifier, kind }) => specifier.startsWith(".") && kinds.includes(kind))
+    .map(({ specifier }) => resolve(path, specifier));
+}
+
+/** Finds imports by their looks: at the start of a line, as the formatter leaves them, or `import("…")` anywhere. */
+function importsOf(source: string): Import[] {
+  const code = withoutComments(source);
+  const found: Import[] = [];
+  for (const match of code.matchAll(/^[ \t]*(?:import|export)\b(?:([^"'`;()]*?)\bfrom\b)?\s*(["'])([^"'\n]+)\2/gm)) {
+    found.push({ specifier: match[3] ?? "", kind: /^\s*type\b/.test(match[1] ?? "") ? "type" : "value" });
+  }
+  for (const match of code.matchAll(/\bimport\(\s*(["'`])([^"'`\n]+)\1/g)) {
+    found.push({ specifier: match[2] ?? "", kind: "lazy" });
+  }
+  return found;
+}
+
+/** Only lines that are comments as a whole: a cleverer way could take code for a comment and miss an import in it. */
+function withoutComments(source: string): string {
+  return source.replace(/^[ \t]*(?:\/\/|\/?\*).*$/gm, "");
+}
+
+function resolve(from: string, specifier: string): string {
+  return join(dirname(from), specifier).replace(/\.js$/, ".ts");
+}
+
+function readSources(): Sources {
+  const names = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+  const paths = names.filter((name) => /\.[mc]?[tj]s$/.test(name));
+  return new Map(paths.map((path) => [path.replaceAll("\\", "/"), readFileSync(join(root, "src", path), "utf8")]));
+}
+
+function sourcesOf(files: Record<string, string>): Sources {
+  return new Map(Object.entries(files));
+}
