@@ -4,7 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { delimiter, dirname, join } from "node:path";
+import { basename, delimiter, dirname, join } from "node:path";
 
 /** Each is there when one of its commands is on the PATH. */
 const systemPackages = [
@@ -25,16 +25,18 @@ const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
 export function prepareTestMachine({ root, say }) {
   const attempt = rememberFailures(join(root, ".cache/setup-failures"), say);
-  for (const entry of systemPackages) prepareSystemPackage(entry, attempt, say);
+  prepareSystemPackages(attempt, say);
   for (const name of pythonClients) preparePythonClient(name, root, attempt);
 }
 
-function prepareSystemPackage({ name, commands, on }, attempt, say) {
-  if (!on.includes(process.platform) || commands.some(isOnPath)) return;
-  if (!isRootOnDebian()) {
-    return say(`${name} is missing and is installed only as root on Debian; the suites that need it are skipped.`);
-  }
-  attempt(name, `installing the system package ${name}`, () => aptInstall([name]));
+function prepareSystemPackages(attempt, say) {
+  const missing = systemPackages
+    .filter(({ commands, on }) => on.includes(process.platform) && !commands.some(isOnPath))
+    .map(({ name }) => name);
+  if (missing.length === 0) return;
+  const names = missing.join(" and ");
+  if (isRootOnDebian()) attempt("system-packages", `installing ${names} with apt-get`, () => aptInstall(missing));
+  else say(`not installing ${names}, which is done only as root on Debian; the suites that need it are skipped`);
 }
 
 function preparePythonClient(name, root, attempt) {
@@ -104,7 +106,7 @@ function run(command, args) {
   const { status, stderr, error } = spawnSync(command, args, options);
   if (status === 0) return undefined;
   const lastLine = stderr?.trim().split("\n").pop();
-  return `${command} ${args.at(-1)}: ${error?.message ?? (lastLine || `exit ${status}`)}`;
+  return `${basename(command)}: ${error?.message ?? (lastLine || `exit ${status}`)}`;
 }
 
 /** Wraps a step that may fail: says what it does, says why it failed, and lets it rest for a while then. */

@@ -2,8 +2,8 @@
 import { type App, createApp } from "./app.ts";
 import { createLog } from "./log.ts";
 import { defaultOptions, type Options } from "./options.ts";
-import { LOCAL_OWNER, type SessionSummary } from "./session/sessions.ts";
 import type { Session } from "./session/session.ts";
+import { LOCAL_OWNER, type SessionSummary } from "./session/sessions.ts";
 
 export { CellwrightError, type ErrorCode } from "./errors.ts";
 export type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Json, MimeBundle, Output } from "./execution.ts";

@@ -23,7 +23,10 @@ async function main(args: string[]): Promise<number> {
     case "serve":
       return (await import("./commands/serve.ts")).serve(options);
     case "run":
-      return (await import("./commands/run.ts")).run(options, { file: rest[0], code: extra.code as string | undefined });
+      return (await import("./commands/run.ts")).run(options, {
+        file: rest[0],
+        code: extra.code as string | undefined,
+      });
     case "doctor":
       return (await import("./commands/doctor.ts")).doctor(options);
     case "clean":

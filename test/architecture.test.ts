@@ -31,9 +31,9 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
   workspaces: { files: ["workspace/"], imports: ["contracts", "options", "words"] },
 
-  options: { files: ["options.ts"], imports: ["words"] },
+  options: { files: ["options.ts", "option-types.ts"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
-  words: { files: ["execution.ts", "errors.ts", "log.ts"], imports: [] },
+  words: { files: ["execution.ts", "errors.ts", "log.ts", "version.ts"], imports: [] },
 };
 
 /** Packages that only these folders may import. */

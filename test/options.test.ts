@@ -29,7 +29,9 @@ describe("settings", () => {
 
   test("a file cannot set what decides about walls", () => {
     for (const row of optionTable.filter((candidate) => candidate.trusted)) {
-      expect(() => parse(["--env-file", "x"], {}, () => `${row.env}=none\n`)).toThrow(`${row.env} cannot be set in an --env-file`);
+      expect(() => parse(["--env-file", "x"], {}, () => `${row.env}=none\n`)).toThrow(
+        `${row.env} cannot be set in an --env-file`,
+      );
     }
     expect(optionTable.filter((row) => row.trusted).map((row) => row.flag)).toEqual(
       expect.arrayContaining(["--jail", "--insecure", "--files-dir", "--allowed-hosts"]),

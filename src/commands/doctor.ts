@@ -39,7 +39,13 @@ async function checkDataDir({ dataDir }: Options): Promise<Finding[]> {
     const detail = `${dataDir}, ${freeGb.toFixed(1)} GB free`;
     return [{ ok: freeGb > 0.2, what: "Data folder", detail: freeGb > 0.2 ? detail : `${detail}: free some space` }];
   } catch (error) {
-    return [{ ok: false, what: "Data folder", detail: `${dataDir}: ${(error as Error).message}. Choose another with --data-dir` }];
+    return [
+      {
+        ok: false,
+        what: "Data folder",
+        detail: `${dataDir}: ${(error as Error).message}. Choose another with --data-dir`,
+      },
+    ];
   }
 }
 

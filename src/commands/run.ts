@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { createApp } from "../app.ts";
 import type { ExecutionEvent, MimeBundle } from "../execution.ts";
-import { type Options, OptionError } from "../options.ts";
+import { OptionError, type Options } from "../options.ts";
 import type { Run } from "../session/run.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
 
@@ -24,7 +24,8 @@ export async function run(options: Options, source: { file?: string; code?: stri
     const execution = await cell.finished;
     for (const notice of execution.notices) process.stderr.write(`${notice}\n`);
     for (const file of execution.files) {
-      if (file.change !== "deleted") process.stderr.write(`wrote ${session.workspace.hostPath?.(file.path) ?? file.path}\n`);
+      if (file.change !== "deleted")
+        process.stderr.write(`wrote ${session.workspace.hostPath?.(file.path) ?? file.path}\n`);
     }
     await app.sessions.close(session, { deleteFiles: execution.files.length === 0 });
     return execution.status === "ok" ? 0 : 1;

@@ -4,6 +4,7 @@ import type { Options } from "../options.ts";
 import type { LateOutput, Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
 import type { Store } from "../store/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
 
 /** A tool is data plus `run`: read the input, call a session, say what to reply. It builds no MCP content. */
 export interface Tool<Input extends z.ZodObject = z.ZodObject> {
@@ -32,6 +33,8 @@ export interface ToolContext {
   owner: string;
   /** The client shares this machine's disk (stdio), so real file paths mean something to it. */
   local: boolean;
+  /** The user's own folder that import_file and export_file may touch; absent where there is none. */
+  hostFiles?: Workspace;
   /** Aborted when the client cancels the call. */
   signal: AbortSignal;
   /** Tells the client that work goes on; does nothing when it did not ask. */

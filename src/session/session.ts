@@ -28,6 +28,8 @@ export interface SessionParts {
   admit: () => void;
   now: () => number;
   defaultTimeoutMs: number;
+  /** Told which files changed, after a cell and after a tool that writes. */
+  filesChanged?: (session: Session, paths: string[]) => void;
   stopGraceMs?: number;
 }
 
@@ -123,7 +125,8 @@ export class Session {
 
   /** Stops the running cell, not those that wait behind it. Resolves when it has ended; undefined if none ran. */
   async interrupt(): Promise<Execution | undefined> {
-    const run = this.#current?.run;
+    // A cell whose turn begins in a moment is the running one for whoever asks.
+    const run = this.#current?.run ?? this.#waiting.values().next().value;
     if (!run) return undefined;
     await this.#stop(run, "interrupted");
     return run.finished;
@@ -165,6 +168,11 @@ export class Session {
     }));
   }
 
+  /** For whoever changes files outside a cell, so that those who watch them hear of it. */
+  filesChanged(paths: string[]): void {
+    this.#parts.filesChanged?.(this, paths);
+  }
+
   /** Notes that the session is in use, which puts off its expiry. */
   touch(): void {
     this.#parts.record.lastUsedAt = new Date(this.#parts.now()).toISOString();
@@ -172,21 +180,21 @@ export class Session {
 
   async #turn(run: Run, options: RunOptions): Promise<void> {
     this.#waiting.delete(run);
-    if (run.stopReason) return this.#neverRan(run);
     const current = { run, gone: signal<string>(), over: signal<void>() };
     this.#current = current;
+    let settle = () => run.resolve();
     try {
-      await this.#runOne(run, options);
+      await (run.stopReason ? this.#neverRan(run) : this.#runOne(run, options));
     } catch (error) {
       if (run.stopReason && run.phase === "starting") await this.#neverRan(run);
-      else run.reject(error);
-    } finally {
-      this.#current = undefined;
-      current.over.fire();
-      this.touch();
-      // Whoever stopped this cell may still be killing its kernel: the next cell must not start in it.
-      await this.#stopping;
+      else settle = () => run.reject(error);
     }
+    current.over.fire();
+    // Whoever stopped this cell may still be killing its kernel: the next cell must not start in it.
+    await this.#stopping;
+    this.#current = undefined;
+    this.touch();
+    settle();
   }
 
   async #runOne(run: Run, options: RunOptions): Promise<void> {
@@ -198,6 +206,7 @@ export class Session {
     }
     const mark = await workspace.mark();
     await store.begin(this.id, run.snapshot());
+    this.#parts.record.cells += 1;
     if (run.stopReason) return this.#neverRan(run, { begun: true });
     const timeoutMs = options.timeoutMs ?? this.#parts.defaultTimeoutMs;
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
@@ -212,7 +221,6 @@ export class Session {
     await closed;
     await this.#noteChanges(run, mark);
     await this.#save(run);
-    run.resolve();
   }
 
   /** Runs the cell until `done`, or until the kernel is gone; then `lost` says why. */
@@ -322,6 +330,7 @@ export class Session {
     if (current) setTimeout(() => current.gone.fire(reason), GONE_DRAIN_MS);
     if (this.#kernel !== kernel) return;
     this.#kernel = undefined;
+    void kernel.dispose();
     if (!current) this.#loss = `The kernel died between cells: ${reason} ${FRESH_KERNEL_NOW}`;
   }
 
@@ -329,13 +338,13 @@ export class Session {
     run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
     await run.end(stopStatus(run.stopReason ?? "interrupted"));
     if (begun) await this.#save(run);
-    run.resolve();
   }
 
   async #noteChanges(run: Run, mark: Awaited<ReturnType<Workspace["mark"]>>): Promise<void> {
     try {
       const { changes, complete } = await this.#parts.workspace.changedSince(mark);
       run.files = changes;
+      if (changes.length > 0) this.filesChanged(changes.map((change) => change.path));
       if (!complete)
         run.notices.push("The workspace holds more than 10 000 files: the list of changed files is not complete.");
     } catch (error) {

@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
-import type { KernelProvider } from "../kernels/kernel.ts";
+import type { KernelInfo, KernelProvider } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { Session } from "./session.ts";
 
-/** How often idle sessions are looked for. Their lifetime is minutes at least; a minute late is fine. */
-const SWEEP_MS = 30_000;
+/** How often idle sessions are looked for: often enough that a short lifetime means what it says. */
+const sweepEveryMs = (ttlMs: number) => Math.min(Math.max(ttlMs / 4, 500), 30_000);
 
 /** Whose sessions they are where nobody has to say who they are. */
 export const LOCAL_OWNER = "local";
@@ -34,8 +34,10 @@ export interface SessionSummary {
   record: SessionRecord;
   state: "busy" | "idle" | "asleep" | "closed" | "in use elsewhere";
   kernel?: string;
-  cells: number;
 }
+
+/** Told which files of a session were created, changed or deleted, after the fact. */
+export type FileWatcher = (session: Session, paths: string[]) => void;
 
 /** All sessions: those with a kernel now, and those of the past whose files and history are still here. */
 export class Sessions {
@@ -46,6 +48,7 @@ export class Sessions {
   readonly #reserved = new Set<string>();
   #reserving = 0;
   readonly #savedUse = new Map<string, string>();
+  readonly #fileWatchers = new Set<FileWatcher>();
   readonly #sweeper: NodeJS.Timeout;
   #warming = false;
   #disposed: Promise<void> | undefined;
@@ -55,7 +58,7 @@ export class Sessions {
     this.#now = config.now ?? Date.now;
     this.#sweeper = setInterval(
       () => void this.sweep().catch((error) => config.log.error("sweep failed", error)),
-      SWEEP_MS,
+      sweepEveryMs(config.ttlMs || Number.POSITIVE_INFINITY),
     );
     this.#sweeper.unref();
   }
@@ -78,6 +81,7 @@ export class Sessions {
       ...(env ? { env } : {}),
       createdAt: now,
       lastUsedAt: now,
+      cells: 0,
     };
     await this.#config.store.saveSession(record);
     const session = await this.#build(record);
@@ -97,6 +101,23 @@ export class Sessions {
     const records = (await this.#config.store.sessions()).filter((record) => record.owner === owner);
     const summaries = await Promise.all(records.map((record) => this.#summary(record)));
     return summaries.sort((a, b) => b.record.lastUsedAt.localeCompare(a.record.lastUsedAt));
+  }
+
+  /** The owner's sessions that this process has open, the one used last first. */
+  opened(owner: string): Session[] {
+    const own = [...this.#open.values()].filter((session) => session.record.owner === owner);
+    return own.sort((one, other) => other.record.lastUsedAt.localeCompare(one.record.lastUsedAt));
+  }
+
+  /** Calls `watcher` whenever files changed, in a cell or through a tool. Returns what ends that. */
+  watchFiles(watcher: FileWatcher): () => void {
+    this.#fileWatchers.add(watcher);
+    return () => this.#fileWatchers.delete(watcher);
+  }
+
+  /** The kernels a session can get, without starting one. */
+  kernels(signal: AbortSignal): Promise<KernelInfo[]> {
+    return this.#config.provider.list(signal);
   }
 
   /** Ends a session for good. Its files and history can still be read for a while, unless they are to go too. */
@@ -212,7 +233,6 @@ export class Sessions {
   async #build(record: SessionRecord, loss?: string): Promise<Session> {
     const { provider, store, openWorkspace, log, defaultTimeoutMs } = this.#config;
     const folder = await this.#folders(record.id);
-    const hadCells = loss !== undefined && (await store.history(record.id)).length > 0;
     return new Session(
       {
         record,
@@ -224,8 +244,11 @@ export class Sessions {
         admit: () => this.#admit(),
         now: this.#now,
         defaultTimeoutMs,
+        filesChanged: (session, paths) => {
+          for (const watcher of this.#fileWatchers) watcher(session, paths);
+        },
       },
-      hadCells ? loss : undefined,
+      record.cells > 0 ? loss : undefined,
     );
   }
 
@@ -263,8 +286,7 @@ export class Sessions {
     const session = this.#open.get(record.id);
     const elsewhere = !session && (await this.#config.store.claimedBy(record.id)) !== undefined;
     const state = elsewhere ? "in use elsewhere" : record.endedAt ? "closed" : stateOf(session);
-    const cells = (await this.#config.store.history(record.id)).length;
-    return { record: session?.record ?? record, state, kernel: session?.kernel?.description, cells };
+    return { record: session?.record ?? record, state, kernel: session?.kernel?.description };
   }
 
   #admit(): void {

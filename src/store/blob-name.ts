@@ -36,7 +36,8 @@ export function isSessionId(text: string): boolean {
 
 /** Throws for what is not a plain name. Names come from our own code, so that is a bug and not a request to refuse. */
 export function blobUri(sessionId: string, name: string): string {
-  if (!idPattern.test(sessionId) || !namePattern.test(name)) throw new Error(`Bad output name \`${sessionId}/${name}\`.`);
+  if (!idPattern.test(sessionId) || !namePattern.test(name))
+    throw new Error(`Bad output name \`${sessionId}/${name}\`.`);
   return `cell://${sessionId}/.outputs/${name}`;
 }
 

@@ -27,8 +27,8 @@ export async function thisClaimant(): Promise<Claimant> {
  * outnumbered, so a slow process that decided on an old listing ends up below it and finds out when it looks again.
  */
 export async function claim(folder: string, claimant: Claimant): Promise<boolean> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
   for (;;) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
     const top = Math.max(0, ...(await generations(folder)));
     if (top > 0) {
       const lock = await readLock(folder, top);
@@ -80,19 +80,27 @@ async function generations(folder: string): Promise<number[]> {
 /** Undefined when it was outnumbered and removed meanwhile. */
 async function readLock(folder: string, generation: number): Promise<Lock | undefined> {
   const text = await ifThere(readFile(lockPath(folder, generation), "utf8"));
-  return text === undefined ? undefined : JSON.parse(text);
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Only a power cut leaves an incomplete file here, and nobody who was alive before it still is.
+    return { token: "", pid: 0, released: true };
+  }
 }
 
+/** False if somebody else made it, or the whole folder was forgotten meanwhile. */
 async function create(folder: string, generation: number, lock: Lock): Promise<boolean> {
-  const temporary = await writeTemporary(folder, lock);
+  let temporary: string | undefined;
   try {
+    temporary = await writeTemporary(folder, lock);
     await link(temporary, lockPath(folder, generation));
     return true;
   } catch (error) {
-    if (systemCode(error) === "EEXIST") return false;
+    if (systemCode(error) === "EEXIST" || systemCode(error) === "ENOENT") return false;
     throw error;
   } finally {
-    await rm(temporary, { force: true });
+    if (temporary) await rm(temporary, { force: true });
   }
 }
 

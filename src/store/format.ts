@@ -4,7 +4,7 @@ import { CellwrightError } from "../errors.ts";
 export const FORMAT = 1;
 
 export function checkFormat(format: unknown, sessionId: string): void {
-  if (typeof format !== "number" || format <= FORMAT) return;
+  if (format === undefined || Number(format) <= FORMAT) return;
   const message = `Session \`${sessionId}\` was written by a newer Cellwright (format ${format}, this one knows ${FORMAT}).`;
   throw new CellwrightError("not_supported", message, {
     hint: "Use that version, or another --data-dir. Nothing was changed.",

@@ -39,7 +39,7 @@ export class Journal {
       const text = (await ifThere(readFile(this.#path, "utf8"))) ?? "";
       const [first = "", ...lines] = text.split("\n");
       checkFormat(parsed(first)?.format, this.#sessionId);
-      return lines.map(parsed).filter(isRecord);
+      return lines.map((line): unknown => parsed(line)).filter(isRecord);
     });
   }
 

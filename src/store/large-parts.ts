@@ -60,7 +60,7 @@ async function eachPart(execution: Execution, change: Change): Promise<Execution
     changedOutputs.push(
       await eachEntry(output, (key, value) =>
         key === "data"
-          ? eachEntry(value, (mimeType, form) => change(`${place}/data/${mimeType}`, form, mimeType))
+          ? eachEntry(Object(value), (mimeType, form) => change(`${place}/data/${mimeType}`, form, mimeType))
           : change(`${place}/${key}`, value, "text/plain"),
       ),
     );

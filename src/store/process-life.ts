@@ -7,7 +7,9 @@ import { systemCode } from "./system-error.ts";
 export async function startOf(pid: number): Promise<string | undefined> {
   if (process.platform === "linux") return startOnLinux(pid);
   if (process.platform === "win32") return undefined;
-  const { stdout } = await promisify(execFile)("ps", ["-o", "lstart=", "-p", String(pid)]).catch(() => ({ stdout: "" }));
+  const { stdout } = await promisify(execFile)("ps", ["-o", "lstart=", "-p", String(pid)]).catch(() => ({
+    stdout: "",
+  }));
   return stdout.trim() || undefined;
 }
 

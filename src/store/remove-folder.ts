@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { chmodSync, lstatSync, opendirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
-import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { ifThere, systemCode } from "./system-error.ts";
+import { systemCode } from "./system-error.ts";
 
 /** Entries removed before others get their turn: about a millisecond. */
 const BATCH = 128;
@@ -15,20 +14,49 @@ export async function removeFolder(path: string, signal?: AbortSignal): Promise<
   let done = 0;
   for (let found = true; found; ) {
     found = false;
-    for await (const name of entries(path)) {
+    for (const entry of entries(Buffer.from(path))) {
       found = true;
-      const entry = Buffer.concat([Buffer.from(`${path}/`), name]);
-      if (!isFolder(entry)) unlinkSync(entry);
-      else {
-        for await (const child of entries(entry)) {
-          const inside = Buffer.concat([entry, Buffer.from("/"), child]);
-          if (isFolder(inside)) renameSync(inside, join(path, randomUUID()));
-          else unlinkSync(inside);
-        }
-        rmdirSync(entry);
+      for (const inside of entry.isFolder ? entries(entry.path) : []) {
+        unlessGone(() =>
+          inside.isFolder ? renameSync(inside.path, `${path}/${randomUUID()}`) : unlinkSync(inside.path),
+        );
+        await pause();
       }
+      unlessGone(() => (entry.isFolder ? rmdirSync(entry.path) : unlinkSync(entry.path)));
+      await pause();
       if (signal?.aborted) return;
     }
   }
-  rmdirSync(path);
+  unlessGone(() => rmdirSync(path));
+
+  async function pause(): Promise<void> {
+    done += 1;
+    if (done % BATCH === 0) await setImmediate();
+  }
+}
+
+/** What is in a folder, with paths as bytes: a name need not be valid text. */
+function* entries(folder: Buffer): Generator<{ path: Buffer; isFolder: boolean }> {
+  const directory = unlessGone(() => opendirSync(folder, { encoding: "buffer" as BufferEncoding }));
+  try {
+    for (let entry = directory?.readSync(); entry; entry = directory?.readSync()) {
+      const path = Buffer.concat([folder, Buffer.from("/"), entry.name as unknown as Buffer]);
+      const isFolder = entry.isDirectory();
+      // A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved.
+      if (isFolder && ((unlessGone(() => lstatSync(path))?.mode ?? 0) & 0o700) !== 0o700) chmodSync(path, 0o700);
+      yield { path, isFolder };
+    }
+  } finally {
+    directory?.closeSync();
+  }
+}
+
+/** Two programs that start at the same time may clean up the same folder. */
+function unlessGone<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (["ENOENT", "ENOTEMPTY"].includes(systemCode(error) ?? "")) return undefined;
+    throw error;
+  }
 }

@@ -51,6 +51,8 @@ export interface SessionRecord {
   env?: string;
   createdAt: string;
   lastUsedAt: string;
+  /** Cells run so far. */
+  cells: number;
   /** Set when the session was closed or expired: its history and files are still there to read. */
   endedAt?: string;
 }

@@ -26,12 +26,12 @@ export function look(folder: Folder, name: Name): BigIntStats | undefined {
   return lstatSync(at(folder, name), { bigint: true, throwIfNoEntry: false });
 }
 
-/** Names in a folder, read bit by bit: a folder of a million entries is not in memory at once. */
-export function* names(folder: Folder): Generator<Name> {
+/** What is in a folder, read bit by bit: one of a million entries is not in memory at once. */
+export function* entries(folder: Folder): Generator<{ name: Name; isFolder: boolean }> {
   const directory = opendirSync(folder.self, { encoding: "buffer" as BufferEncoding, bufferSize: 256 });
   try {
     for (let entry = directory.readSync(); entry; entry = directory.readSync()) {
-      yield readable(entry.name as unknown as Buffer);
+      yield { name: readable(entry.name as unknown as Buffer), isFolder: entry.isDirectory() };
     }
   } finally {
     directory.closeSync();

@@ -1,5 +1,5 @@
 import type { BigIntStats } from "node:fs";
-import { type Folder, look, type Name, names } from "./folder.ts";
+import { entries as entriesOf, type Folder, look, type Name } from "./folder.ts";
 import { mimeTypeOf } from "./mime.ts";
 import { MAX_DEPTH } from "./path.ts";
 import { failedWith } from "./system-error.ts";
@@ -50,7 +50,7 @@ export function listFolder(
 function sortedNames(folder: Folder): { sorted: Name[]; all: boolean } {
   const sorted: Name[] = [];
   let all = true;
-  for (const name of names(folder)) {
+  for (const { name } of entriesOf(folder)) {
     if (isTemporary(String(name))) continue;
     if (sorted.length === MAX_SORTED) {
       all = false;

@@ -1,6 +1,6 @@
 import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
 import { CellwrightError } from "../errors.ts";
-import { at, type Folder, look, names, type OpenFolder } from "./folder.ts";
+import { at, entries, type Folder, look, type OpenFolder } from "./folder.ts";
 import { nearest } from "./nearest.ts";
 import { MAX_DEPTH, namesOf, outside, shown } from "./path.ts";
 import { failedWith } from "./system-error.ts";
@@ -78,7 +78,7 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
 
 export function notFound(path: string, folder: Folder, name: string): CellwrightError {
   const there: string[] = [];
-  for (const other of names(folder)) {
+  for (const { name: other } of entries(folder)) {
     if (typeof other === "string") there.push(other);
     if (there.length === MAX_SUGGESTIONS_FROM) break;
   }

@@ -1,7 +1,7 @@
-import { type BigIntStats, chmodSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { chmodSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
-import { at, type Folder, look, type Name, names } from "./folder.ts";
+import { at, entries, type Folder, look, type Name } from "./folder.ts";
 import { failedWith } from "./system-error.ts";
 import { temporaryName } from "./temporary.ts";
 
@@ -16,9 +16,8 @@ const PATIENCE_MS = 60_000;
  * Folders inside it are moved up beside each other first: any depth then needs two open folders and short paths.
  */
 export async function removeTree(folder: Folder, name: Name, signal?: AbortSignal): Promise<void> {
-  const stats = look(folder, name);
-  if (!stats?.isDirectory()) return unlinkSync(at(folder, name));
-  openUp(folder, name, stats);
+  if (!look(folder, name)?.isDirectory()) return unlinkSync(at(folder, name));
+  openUp(folder, name);
   const doomed = temporaryName();
   renameSync(at(folder, name), at(folder, doomed));
   const inside = folder.enter(doomed);
@@ -35,15 +34,14 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
   let done = 0;
   for (let found = true; found; ) {
     found = false;
-    for (const name of names(top)) {
+    for (const { name, isFolder } of entries(top)) {
       found = true;
       if (!(await goOn())) return;
-      const stats = look(top, name);
-      if (!stats?.isDirectory()) {
+      if (!isFolder) {
         unlink(top, name);
         continue;
       }
-      openUp(top, name, stats);
+      openUp(top, name);
       const inside = top.enter(name);
       try {
         if (!(await moveUp(inside))) return;
@@ -55,11 +53,10 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
   }
 
   async function moveUp(inside: Folder): Promise<boolean> {
-    for (const name of names(inside)) {
+    for (const { name, isFolder } of entries(inside)) {
       if (!(await goOn())) return false;
-      const stats = look(inside, name);
-      if (stats?.isDirectory()) {
-        openUp(inside, name, stats);
+      if (isFolder) {
+        openUp(inside, name);
         renameSync(at(inside, name), at(top, temporaryName()));
       } else unlink(inside, name);
     }
@@ -78,8 +75,9 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
 }
 
 /** A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved. */
-function openUp(folder: Folder, name: Name, stats: BigIntStats): void {
-  if ((stats.mode & 0o700n) === 0o700n) return;
+function openUp(folder: Folder, name: Name): void {
+  const stats = look(folder, name);
+  if (!stats || (stats.mode & 0o700n) === 0o700n) return;
   const inside = folder.enter(name);
   try {
     chmodSync(inside.self, 0o700);
@@ -88,12 +86,12 @@ function openUp(folder: Folder, name: Name, stats: BigIntStats): void {
   }
 }
 
-/** Gone already is as good: a cell may be removing the same folder. */
+/** A cell may be busy with the same folder: gone already is as good, and a folder by now has its turn later. */
 function unlink(folder: Folder, name: Name): void {
   try {
     unlinkSync(at(folder, name));
   } catch (error) {
-    if (!failedWith(error, "ENOENT")) throw error;
+    if (!failedWith(error, "ENOENT", "EISDIR")) throw error;
   }
 }
 

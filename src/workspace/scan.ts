@@ -1,6 +1,6 @@
 import type { BigIntStats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import { type Folder, look, type Name, names } from "./folder.ts";
+import { entries, type Folder, look, type Name } from "./folder.ts";
 import { MAX_DEPTH } from "./path.ts";
 import { failedWith } from "./system-error.ts";
 
@@ -18,7 +18,7 @@ export async function scan(root: Folder, visit: (path: string, stats: BigIntStat
   return complete;
 
   async function inside(folder: Folder, prefix: string, depth: number): Promise<void> {
-    for (const { name, path } of await entries(folder, prefix)) {
+    for (const { name, path } of await visited(folder, prefix)) {
       if (depth === MAX_DEPTH || seen > MAX_ENTRIES) {
         complete = false;
         return;
@@ -34,10 +34,10 @@ export async function scan(root: Folder, visit: (path: string, stats: BigIntStat
   }
 
   /** Visits what is in a folder and returns the folders among it. */
-  async function entries(folder: Folder, prefix: string): Promise<{ name: Name; path: string }[]> {
+  async function visited(folder: Folder, prefix: string): Promise<{ name: Name; path: string }[]> {
     const folders: { name: Name; path: string }[] = [];
     try {
-      for (const name of names(folder)) {
+      for (const { name } of entries(folder)) {
         seen += 1;
         if (seen > MAX_ENTRIES) {
           complete = false;

@@ -36,13 +36,19 @@ describe("what a cell showed", () => {
   });
 
   test("an update changes the display in its place", () => {
-    const shown = fold([display("old", "bar"), print("between"), { type: "update", displayId: "bar", data: { "text/plain": "new" } }]);
+    const shown = fold([
+      display("old", "bar"),
+      print("between"),
+      { type: "update", displayId: "bar", data: { "text/plain": "new" } },
+    ]);
     expect(shown[0]).toMatchObject({ data: { "text/plain": "new" } });
     expect(shown).toHaveLength(2);
   });
 
   test("an update of a display that is not here is shown as a new one", () => {
-    expect(fold([{ type: "update", displayId: "gone", data: { "text/plain": "new" } }])).toMatchObject([{ type: "display" }]);
+    expect(fold([{ type: "update", displayId: "gone", data: { "text/plain": "new" } }])).toMatchObject([
+      { type: "display" },
+    ]);
   });
 
   test("clear removes what was shown, at once or with the next output", () => {
@@ -56,7 +62,10 @@ describe("what a cell showed", () => {
   test("a flood keeps its beginning and its end and says how much is missing", () => {
     const limits = { ...defaultOutputLimits, sideChars: 1000 };
     const lines = Array.from({ length: 10_000 }, (_, i) => `line ${i}\n`);
-    const [only, ...others] = fold(lines.map((line) => print(line)), limits);
+    const [only, ...others] = fold(
+      lines.map((line) => print(line)),
+      limits,
+    );
     expect(others).toEqual([]);
     if (only?.type !== "stream" || !only.cut) throw new Error("expected one stream with a cut");
     expect(only.text.startsWith("line 0\nline 1\n")).toBe(true);

@@ -1,0 +1,114 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Log } from "../log.ts";
+import type { Options } from "../options.ts";
+import { createAuthenticate } from "./auth.ts";
+import { HttpError } from "./body.ts";
+import { health } from "./health.ts";
+import { createHostCheck } from "./hosts.ts";
+import { refuse } from "./refuse.ts";
+
+/** Headers come in one packet; who needs longer than this is holding a connection, not sending a request. */
+const HEADERS_MS = 15_000;
+/** The largest request, over a slow line. */
+const REQUEST_MS = 120_000;
+/** Longer than the 60 s for which common proxies keep a connection, so that they close it first, not we under them. */
+const KEEP_ALIVE_MS = 75_000;
+/** How often connections are checked against these limits. */
+const CHECK_MS = 2_000;
+/** What is still being answered when the server closes has so long to get out. */
+const CLOSE_MS = 2_000;
+
+/** A path of this server. Requests that reach it have passed the checks of Host, Origin and token. */
+export interface Route {
+  handle(request: IncomingMessage, response: ServerResponse, caller: { owner: string }): Promise<void>;
+  close?(): Promise<void>;
+}
+
+export interface HttpAppParts {
+  options: Pick<Options, "host" | "port" | "allowedHosts" | "authToken">;
+  defaultOwner: string;
+  /** By path, such as `/mcp`. */
+  routes: Record<string, Route>;
+  log: Log;
+  /** For tests, which cannot wait as long as a slow line may take. */
+  limits?: { headersMs?: number; requestMs?: number };
+}
+
+export interface HttpApp {
+  /** Rejects if the address is taken or not ours. */
+  listen(): Promise<{ url: string; port: number }>;
+  /** Stops listening and ends all connections within bounded time. Can be called twice. */
+  close(): Promise<void>;
+}
+
+/** The HTTP server: who may come in, and which way. What happens there is the routes' business. */
+export function createHttpApp({ options, defaultOwner, routes, log, limits = {} }: HttpAppParts): HttpApp {
+  const refusedHost = createHostCheck(options);
+  const authenticate = createAuthenticate(options.authToken, defaultOwner);
+
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    // Never the query: what is in an address ends up in logs and histories.
+    const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
+    if (path === "/healthz") return health(request, response);
+    const wrongHost = refusedHost(request);
+    if (wrongHost) return refuse(response, 403, wrongHost);
+    const caller = authenticate(request);
+    if (!caller) {
+      const invalid = request.headers.authorization === undefined ? "" : ', error="invalid_token"';
+      const challenge = { "www-authenticate": `Bearer realm="cellwright"${invalid}` };
+      return refuse(response, 401, "A valid bearer token is needed.", { headers: challenge });
+    }
+    const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+    if (!route) return refuse(response, 404, "There is nothing here.");
+    await route.handle(request, response, caller);
+  };
+
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    // A client that goes away in mid-request is its own business.
+    request.on("error", () => {});
+    response.on("error", () => {});
+    handle(request, response).catch((error) => {
+      if (error instanceof HttpError) return refuse(response, error.status, error.message);
+      if (request.destroyed && !request.complete) return;
+      log.error("a request could not be handled", error);
+      refuse(response, 500, "This is a bug in Cellwright. Its log on stderr has the details.");
+    });
+  };
+
+  const server = createServer({
+    headersTimeout: limits.headersMs ?? HEADERS_MS,
+    requestTimeout: limits.requestMs ?? REQUEST_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: Math.min(CHECK_MS, limits.headersMs ?? CHECK_MS),
+  });
+  server.on("request", answer);
+  // Without this, Node asks for the body before anybody has looked at its length.
+  server.on("checkContinue", answer);
+  let closing: Promise<void> | undefined;
+
+  return {
+    listen: () =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(options.port, options.host, () => {
+          server.off("error", reject);
+          server.on("error", (error) => log.error("http", error));
+          const { port } = server.address() as AddressInfo;
+          const host = options.host.includes(":") ? `[${options.host}]` : options.host;
+          resolve({ url: `http://${host}:${port}`, port });
+        });
+      }),
+    close: () => {
+      closing ??= (async () => {
+        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+        const backstop = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
+        await Promise.all(Object.values(routes).map((route) => route.close?.()));
+        server.closeIdleConnections();
+        await closed;
+        clearTimeout(backstop);
+      })();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { Options } from "../options.ts";
+import { isLoopback } from "./hosts.ts";
+
+/** Who a request is from. `undefined`: nobody we know. */
+export type Authenticate = (request: IncomingMessage) => { owner: string } | undefined;
+
+interface Token {
+  owner: string;
+  digest: Buffer;
+}
+
+/** Bearer tokens from `--auth-token [NAME=]TOKEN`. Without any, every request is from the default owner. */
+export function createAuthenticate(authTokens: string[], defaultOwner: string): Authenticate {
+  const tokens = authTokens.map((entry): Token => {
+    const { name, token } = splitToken(entry);
+    return { owner: name ?? defaultOwner, digest: digestOf(token) };
+  });
+  if (tokens.length === 0) return () => ({ owner: defaultOwner });
+  return ({ headers }) => {
+    const given = /^Bearer +([^\s]+)$/i.exec(headers.authorization ?? "")?.[1];
+    if (given === undefined) return undefined;
+    const digest = digestOf(given);
+    // All are compared, whichever fits: the time taken tells nothing.
+    const matching = tokens.filter((token) => timingSafeEqual(token.digest, digest));
+    return matching[0] && { owner: matching[0].owner };
+  };
+}
+
+/** Why this server must not be started as it is set up, in a sentence; undefined if it may. */
+export function checkExposure(options: Pick<Options, "host" | "authToken" | "insecure">): string | undefined {
+  const entries = options.authToken.map(splitToken);
+  if (entries.some(({ token }) => /^=*$/.test(token))) {
+    return "An --auth-token has no token: write NAME=TOKEN or TOKEN, and leave out `=` at the end of a TOKEN.";
+  }
+  if (entries.some(({ name }) => name === "")) return "An --auth-token has an empty NAME: write NAME=TOKEN or TOKEN.";
+  if (new Set(entries.map(({ token }) => token)).size < entries.length) {
+    return "Two --auth-token have the same TOKEN: give each NAME its own.";
+  }
+  if (entries.length > 0 || options.insecure || isLoopback(options.host)) return undefined;
+  return `--host ${options.host} can be reached from other machines, and whoever reaches it can run code: set --auth-token, or --insecure if something in front of it decides who may.`;
+}
+
+function splitToken(entry: string): { name?: string; token: string } {
+  const at = entry.indexOf("=");
+  return at < 0 ? { token: entry } : { name: entry.slice(0, at), token: entry.slice(at + 1) };
+}
+
+function digestOf(token: string): Buffer {
+  return createHash("sha256").update(token).digest();
+}

@@ -1,0 +1,16 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { refuse } from "./refuse.ts";
+
+/** `GET /healthz`, for whoever watches that the program is up. Says nothing else, so anybody may ask. */
+export function health(request: IncomingMessage, response: ServerResponse): void {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET, HEAD" } });
+  }
+  const body = '{"status":"ok"}';
+  response.writeHead(200, {
+    "content-type": "application/json",
+    "content-length": body.length,
+    "cache-control": "no-store",
+  });
+  response.end(request.method === "HEAD" ? undefined : body);
+}

@@ -1,0 +1,42 @@
+/** The lines between our process and the supervisor. Both sides are ours; user code can still forge or steal a line. */
+
+/** First line to the supervisor, read before any user code exists; all later lines from it begin with the nonce. */
+export interface StartCommand {
+  nonce: string;
+  pyodideDir: string;
+  snapshotFile: string;
+  workspaceDir: string;
+  siteDir: string;
+  diskBytes: number;
+}
+
+export type Command =
+  | { op: "execute"; cell: number; request: CellRequest }
+  | { op: "interrupt"; cell: number }
+  | { op: "inspect"; id: number; query: string }
+  | { op: "ping" };
+
+export interface CellRequest {
+  code: string;
+  silent: boolean;
+  /** A JSON object: variables by name. */
+  variables: string;
+  /** Variables that are bytes, by name, in base64. */
+  bytes: Record<string, string>;
+}
+
+export type Report =
+  | { type: "ready"; python: string }
+  | { type: "failed"; message: string }
+  /** The supervisor has this execute in its hands; without it the line was lost or stolen. */
+  | { type: "ack"; cell: number }
+  | { type: "stream"; cell: number; name: "stdout" | "stderr"; text: string }
+  | { type: "event"; cell: number; event: unknown }
+  | { type: "answer"; id: number; answer: unknown }
+  /** The worker gave a sign of life since the last ping. */
+  | { type: "alive" }
+  /** The worker is of no more use; the process should be killed. */
+  | { type: "broken"; reason: string };
+
+/** Longest line from the supervisor: the largest bundle it forwards, JSON escapes and all. Longer is a flood, not a frame. */
+export const MAX_LINE_CHARS = 64 * 1024 * 1024;

@@ -1,0 +1,75 @@
+import type { Report } from "./frames.ts";
+import { kinds, type RingReader, type RingRecord } from "./ring.ts";
+
+/** Text of one stream that is sent as one line; more would only be held up, less costs a line per print. */
+const MAX_STREAM_BYTES = 256 * 1024;
+/** Largest event put together from records. The runner replaces bundles at 16 MB; escapes can make that longer. */
+const MAX_JOINED_BYTES = 48 * 1024 * 1024;
+
+/** Turns records of the ring into reports: joins split records, and the many small pieces of a stream into few. */
+export class Outbox {
+  readonly #ring: RingReader;
+  readonly #decoder = new TextDecoder();
+  #split: Uint8Array[] = [];
+  #splitBytes = 0;
+
+  constructor(ring: RingReader) {
+    this.#ring = ring;
+  }
+
+  /** Reports for what is in the ring now, up to one long stream. Nothing: the ring is empty. Throws on garbage. */
+  take(): Report[] {
+    const reports: Report[] = [];
+    let stream: { kind: number; tag: number; pieces: Uint8Array[] } | undefined;
+    let bytes = 0;
+    const endStream = () => {
+      if (stream) reports.push(this.#streamReport(stream.kind, stream.tag, stream.pieces));
+      stream = undefined;
+    };
+    while (bytes < MAX_STREAM_BYTES) {
+      const record = this.#ring.read();
+      if (!record) break;
+      bytes += record.payload.length;
+      if (record.kind === kinds.stdout || record.kind === kinds.stderr) {
+        if (stream?.kind !== record.kind || stream.tag !== record.tag) endStream();
+        stream ??= { kind: record.kind, tag: record.tag, pieces: [] };
+        stream.pieces.push(record.payload);
+      } else {
+        endStream();
+        const report = this.#jsonReport(record);
+        if (report) reports.push(report);
+      }
+    }
+    endStream();
+    return reports;
+  }
+
+  #streamReport(kind: number, cell: number, pieces: Uint8Array[]): Report {
+    const name = kind === kinds.stdout ? "stdout" : "stderr";
+    return { type: "stream", cell, name, text: this.#decoder.decode(joined(pieces)) };
+  }
+
+  #jsonReport(record: RingRecord): Report | undefined {
+    this.#split.push(record.payload);
+    this.#splitBytes += record.payload.length;
+    if (this.#splitBytes > MAX_JOINED_BYTES) throw new Error("an event is too long");
+    if (!record.last) return undefined;
+    const value: unknown = JSON.parse(this.#decoder.decode(joined(this.#split)));
+    this.#split = [];
+    this.#splitBytes = 0;
+    if (record.kind === kinds.event) return { type: "event", cell: record.tag, event: value };
+    if (record.kind === kinds.answer) return { type: "answer", id: record.tag, answer: value };
+    throw new Error(`a record is of the unknown kind ${record.kind}`);
+  }
+}
+
+function joined(pieces: Uint8Array[]): Uint8Array {
+  if (pieces.length === 1 && pieces[0]) return pieces[0];
+  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

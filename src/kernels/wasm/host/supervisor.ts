@@ -1,0 +1,168 @@
+/**
+ * Main isolate of a kernel's process. It never runs user code: it owns stdin, stdout and the interrupt buffer, which a
+ * worker busy with a synchronous cell could not listen to.
+ */
+import { deno, startWorker } from "./deno.ts";
+import type { Command, Report, type StartCommand } from "./frames.ts";
+import { LineSplitter } from "./lines.ts";
+import { Outbox } from "./outbox.ts";
+import { createRing, RingReader } from "./ring.ts";
+import type { WorkerCommand, WorkerStarted } from "./worker.ts";
+
+/**
+ * How long a cell gets to end by cancelling its task before Python is interrupted. Both at once would let the
+ * KeyboardInterrupt land in the event loop instead of in the cell.
+ */
+const CANCEL_HEADSTART_MS = 60;
+const SIGINT = 2;
+
+const encoder = new TextEncoder();
+const commands = readCommands();
+const start = (await commands.next()).value as StartCommand;
+
+const shared = createRing();
+const ring = new RingReader(shared);
+const outbox = new Outbox(ring);
+const interrupt = new Uint8Array(new SharedArrayBuffer(1));
+let pumping = false;
+let broken = false;
+let lastBeats = 0;
+let runningCell: number | undefined;
+let ready = false;
+
+const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url), {
+  read: [start.pyodideDir, start.workspaceDir, start.siteDir],
+  write: [start.workspaceDir],
+  net: false,
+  env: false,
+  run: false,
+  sys: false,
+  ffi: false,
+  import: false,
+});
+worker.onmessage = (event) => {
+  // After the first message, anything posted is a doorbell: what it says could be forged and is not looked at.
+  if (ready) void pump();
+  else started(event.data as WorkerStarted);
+};
+worker.onerror = (event) => {
+  event.preventDefault();
+  breakDown(ready ? `an error in its event loop: ${event.message}` : event.message);
+};
+
+const snapshot = deno.readFileSync(start.snapshotFile);
+tellWorker(
+  {
+    op: "start",
+    ring: shared,
+    interrupt: interrupt.buffer,
+    snapshot,
+    pyodideDir: start.pyodideDir,
+    workspaceDir: start.workspaceDir,
+    siteDir: start.siteDir,
+    diskBytes: start.diskBytes,
+  },
+  [snapshot.buffer],
+);
+
+for await (const command of commands) handle(command as Command);
+// The parent is gone. A live worker would keep this process running, so leave by hand.
+deno.exit(0);
+
+async function* readCommands(): AsyncGenerator<unknown, undefined> {
+  const splitter = new LineSplitter(Number.POSITIVE_INFINITY);
+  for await (const chunk of deno.stdin.readable) {
+    for (const line of splitter.push(chunk)) {
+      const command = parse(line);
+      if (command !== undefined) yield command;
+    }
+  }
+  return undefined;
+}
+
+/** User code can read from our stdin: what is left of a line it took a bite of is skipped. */
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function handle(command: Command): void {
+  if (command.op === "execute") {
+    runningCell = command.cell;
+    void send([{ type: "ack", cell: command.cell }]);
+    tellWorker({ op: "execute", cell: command.cell, request: command.request });
+  } else if (command.op === "interrupt") {
+    stopCell(command.cell);
+  } else if (command.op === "inspect") {
+    tellWorker({ op: "inspect", id: command.id, query: command.query });
+  } else if (command.op === "ping") {
+    if (ring.beats !== lastBeats) void send([{ type: "alive" }]);
+    lastBeats = ring.beats;
+    tellWorker({ op: "ping" });
+  }
+}
+
+function started(message: WorkerStarted): void {
+  if (message.failed !== undefined) return void send([{ type: "failed", message: message.failed }]);
+  ready = true;
+  void send([{ type: "ready", python: message.python }]);
+  void pump();
+}
+
+function stopCell(cell: number): void {
+  if (runningCell !== cell) return;
+  tellWorker({ op: "cancel" });
+  setTimeout(() => {
+    if (runningCell === cell) interrupt[0] = SIGINT;
+  }, CANCEL_HEADSTART_MS);
+}
+
+/** Forwards what the worker wrote until there is nothing more, then asks to be woken. */
+async function pump(): Promise<void> {
+  if (pumping || broken) return;
+  pumping = true;
+  try {
+    do {
+      for (let reports = outbox.take(); reports.length > 0; reports = outbox.take()) {
+        for (const report of reports) noteEnd(report);
+        await send(reports);
+      }
+    } while (!ring.goIdle());
+  } catch (error) {
+    breakDown(`garbage in its output: ${error instanceof Error ? error.message : error}`);
+  } finally {
+    pumping = false;
+  }
+}
+
+function noteEnd(report: Report): void {
+  if (report.type !== "event" || report.cell !== runningCell) return;
+  const event = report.event as { type?: unknown } | null;
+  if (event?.type === "done") runningCell = undefined;
+}
+
+function breakDown(reason: string): void {
+  broken = true;
+  void send([{ type: "broken", reason }]);
+}
+
+let sending = Promise.resolve();
+
+/** Lines leave in call order and without blocking this isolate, which has to hear an interrupt during a flood. */
+function send(reports: Report[]): Promise<void> {
+  const lines = reports.map((report) => `${start.nonce} ${JSON.stringify(report)}\n`);
+  sending = sending.then(() => writeAll(encoder.encode(lines.join(""))));
+  return sending;
+}
+
+async function writeAll(bytes: Uint8Array): Promise<void> {
+  let rest = bytes;
+  while (rest.length > 0) rest = rest.subarray(await deno.stdout.write(rest));
+}
+
+function tellWorker(command: WorkerCommand, transfer: ArrayBuffer[] = []): void {
+  worker.postMessage(command, transfer);
+}

@@ -1,0 +1,116 @@
+import * as z from "zod";
+import { CellwrightError } from "../errors.ts";
+import type { Tool } from "./tool.ts";
+
+/** A tool's arguments as JSON Schema, as far as error messages look into it. */
+export interface ArgumentsSchema {
+  [key: string]: unknown;
+  type: "object";
+  properties: Record<string, PropertySchema>;
+}
+
+interface PropertySchema {
+  type?: string;
+  enum?: unknown[];
+  anyOf?: PropertySchema[];
+}
+
+/** What a tool accepts: a parser, and its description for clients. Both refuse arguments that the tool does not have. */
+export interface ToolArguments {
+  schema: ArgumentsSchema;
+  /** Throws `invalid_input` with what was wrong, what was expected and what to do. */
+  parse(given: unknown): z.infer<z.ZodObject>;
+}
+
+export function describeArguments(tool: Tool): ToolArguments {
+  const parser = tool.input.strict();
+  const schema = portable(z.toJSONSchema(parser, { io: "input" }));
+  return {
+    schema,
+    parse(given) {
+      const parsed = parser.safeParse(given ?? {});
+      if (parsed.success) return parsed.data;
+      const problems = parsed.error.issues.flatMap((issue) => explain(issue, given, { tool: tool.name, schema }));
+      throw new CellwrightError("invalid_input", [...new Set(problems)].join(" "));
+    },
+  };
+}
+
+/** Clients differ in what they understand: no dialect marker, and no bounds that only say what a double can hold. */
+function portable(json: object): ArgumentsSchema {
+  const text = JSON.stringify(json, (key, value) => {
+    if (key === "$schema") return undefined;
+    return value === Number.MIN_SAFE_INTEGER || value === Number.MAX_SAFE_INTEGER ? undefined : value;
+  });
+  const schema = JSON.parse(text);
+  return { ...schema, properties: schema.properties ?? {} };
+}
+
+function explain(
+  issue: z.core.$ZodIssue,
+  given: unknown,
+  { tool, schema }: { tool: string; schema: ArgumentsSchema },
+): string[] {
+  const names = Object.keys(schema.properties);
+  if (issue.code === "unrecognized_keys" && issue.path.length === 0) {
+    return issue.keys.map((key) => {
+      const meant = likeliest(key, names);
+      const advice = meant ? `Remove it, or use \`${meant}\` if that was meant.` : "Remove it.";
+      return `\`${key}\` is not an argument of ${tool}. ${advice} Its arguments are ${list(names)}.`;
+    });
+  }
+  const name = String(issue.path[0] ?? "");
+  const property = schema.properties[name];
+  if (!property) return [`${tool}: ${issue.message}.`];
+  const value = valueAt(given, issue.path);
+  const shown = issue.path.length > 1 ? `\`${issue.path.join(".")}\`` : `\`${name}\``;
+  const expected = issue.path.length > 1 ? undefined : typeNames(property);
+  if (value === undefined && issue.path.length === 1) {
+    return [`${shown} is missing: ${expected ?? "a value"} is expected.`];
+  }
+  if (expected && (issue.code === "invalid_type" || issue.code === "invalid_union")) {
+    return [`${shown} must be ${expected}, but ${typeOf(value)} was given.`];
+  }
+  return [`${shown}: ${issue.message}.`];
+}
+
+function typeNames(property: PropertySchema): string | undefined {
+  if (property.enum) return `one of ${list(property.enum.map(String))}`;
+  if (property.anyOf) return [...new Set(property.anyOf.map(typeNames))].filter(Boolean).join(" or ");
+  return property.type && withArticle(property.type);
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return "null";
+  return withArticle(Array.isArray(value) ? "array" : typeof value);
+}
+
+const withArticle = (noun: string) => (noun === "null" ? noun : `${/^[aeio]/.test(noun) ? "an" : "a"} ${noun}`);
+const list = (names: string[]) => (names.length > 0 ? names.map((name) => `\`${name}\``).join(", ") : "none");
+
+function valueAt(given: unknown, path: PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (value, key) =>
+      typeof value === "object" && value !== null && Object.hasOwn(value, key)
+        ? (value as Record<PropertyKey, unknown>)[key]
+        : undefined,
+    given,
+  );
+}
+
+/** The name that shares most of its letter pairs with what was given; undefined when none is much like it. */
+export function likeliest(given: string, names: string[]): string | undefined {
+  const wanted = letterPairs(given);
+  const scored = names.map((name) => {
+    const own = letterPairs(name);
+    const common = [...wanted].filter((pair) => own.has(pair)).length;
+    return { name, likeness: (2 * common) / (wanted.size + own.size) };
+  });
+  const [best] = scored.sort((one, other) => other.likeness - one.likeness);
+  return best && best.likeness > 0.5 ? best.name : undefined;
+}
+
+function letterPairs(text: string): Set<string> {
+  const letters = `^${text.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}$`;
+  return new Set(Array.from({ length: letters.length - 1 }, (_, at) => letters.slice(at, at + 2)));
+}

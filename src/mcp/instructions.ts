@@ -1,0 +1,34 @@
+import type { Options } from "../options.ts";
+import type { Sessions } from "../session/sessions.ts";
+
+/** A client waits for these in its `initialize`; a provider that is slow to say what it has must not hold that up. */
+const KERNEL_LIST_MS = 1_000;
+
+/** What a model should know about this server before its first call. */
+export async function writeInstructions({
+  sessions,
+  options,
+}: {
+  sessions: Sessions;
+  options: Options;
+}): Promise<string> {
+  const kernel = await describeKernel(sessions);
+  const files = options.caps.includes("files");
+  return [
+    `Runs code in stateful sessions: ${kernel}. Variables, imports and files stay between calls that pass the same session_id; leave it out for a new session.`,
+    "Code has no network and cannot install packages: only Python's standard library is there. It cannot start processes or ask for input.",
+    `A session may use ${options.memoryMb} MB of memory and ${options.diskMb} MB of disk; a cell ends after ${options.timeout / 1000} s unless timeout_s says otherwise. A call returns earlier, with status \`running\`: call wait for the rest, or interrupt.`,
+    `A reply holds about ${options.maxResultChars} characters, head and tail; the rest is linked. Print what matters, not everything.`,
+    `The working directory is the session's workspace: files written there persist${files ? ", are listed in the reply, and can be read and written with the file tools" : " and are listed in the reply"}.`,
+  ].join("\n");
+}
+
+async function describeKernel(sessions: Sessions): Promise<string> {
+  try {
+    const kernels = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS));
+    const found = [...new Set(kernels.map((kernel) => kernel.description))];
+    return found.length > 0 ? found.join(" or ") : "Python";
+  } catch {
+    return "Python";
+  }
+}

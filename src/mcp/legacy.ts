@@ -1,0 +1,161 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import {
+  isInitializeRequest,
+  isJSONRPCErrorResponse,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  type RequestId,
+  type TransportSendOptions,
+  WebStandardStreamableHTTPServerTransport,
+} from "@modelcontextprotocol/server";
+import { refuse } from "../http/refuse.ts";
+import type { Log } from "../log.ts";
+import type { ServerFactory } from "./server.ts";
+import { toWebRequest, writeWebResponse } from "./web.ts";
+
+/** Most clients never say goodbye. One that returns later is told to initialize again, which loses nothing. */
+const IDLE_MS = 30 * 60_000;
+const SWEEP_MS = 60_000;
+
+/** MCP sessions at the same time. Each is a few kB; beyond this somebody is leaking them. */
+const MAX_CONNECTIONS = 1_000;
+
+/** Clients of the older protocol: one transport for each, from its `initialize` until it leaves or is long silent. */
+export class LegacyConnections {
+  readonly #createServer: ServerFactory;
+  readonly #log: Log;
+  readonly #idleMs: number;
+  readonly #max: number;
+  readonly #connections = new Map<string, LegacyTransport>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(parts: { createServer: ServerFactory; log: Log; idleMs?: number; max?: number }) {
+    this.#createServer = parts.createServer;
+    this.#log = parts.log;
+    this.#idleMs = parts.idleMs ?? IDLE_MS;
+    this.#max = parts.max ?? MAX_CONNECTIONS;
+    this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs));
+    this.#sweeper.unref();
+  }
+
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  async handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { body, owner }: { body: unknown; owner: string },
+  ): Promise<void> {
+    const id = request.headers["mcp-session-id"];
+    if (id !== undefined) {
+      const known = this.#connections.get(String(id));
+      // Somebody else's answers like an unknown one. A client that is told 404 initializes again.
+      if (known?.owner !== owner) return refuse(response, 404, "Session not found", { code: -32001 });
+      return known.serve(request, response, body);
+    }
+    if (request.method !== "POST") {
+      return refuse(response, 405, "Method not allowed", { headers: { allow: "POST" } });
+    }
+    if (!isInitializeRequest(body)) {
+      return refuse(response, 400, "Invalid request: initialize first", { code: -32600 });
+    }
+    if (!this.#makeRoom()) {
+      return refuse(response, 503, "Too many clients. Try again later.", { headers: { "retry-after": "30" } });
+    }
+    const transport = await this.#open(owner);
+    await transport.serve(request, response, body);
+    if (transport.sessionId === undefined) await transport.close();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweeper);
+    await Promise.all([...this.#connections.values()].map((transport) => transport.close()));
+  }
+
+  async #open(owner: string): Promise<LegacyTransport> {
+    const transport = new LegacyTransport(owner, (id) => this.#connections.set(id, transport));
+    transport.onclose = () => this.#connections.delete(transport.sessionId ?? "");
+    transport.onerror = (error) => this.#log.debug(`http: ${error.message}`);
+    const server = await this.#createServer({ era: "legacy", owner });
+    await server.connect(transport);
+    return transport;
+  }
+
+  #sweep(): void {
+    for (const transport of this.#connections.values()) {
+      if (transport.idleMs >= this.#idleMs) void transport.close();
+    }
+  }
+
+  /** At the limit, whoever has most connections loses the one it has not used for longest. */
+  #makeRoom(): boolean {
+    if (this.#connections.size < this.#max) return true;
+    const idle = [...this.#connections.values()].filter((transport) => transport.idleMs > 0);
+    const counts = new Map<string, number>();
+    for (const { owner } of this.#connections.values()) counts.set(owner, (counts.get(owner) ?? 0) + 1);
+    const [first] = idle.sort(
+      (one, other) => (counts.get(other.owner) ?? 0) - (counts.get(one.owner) ?? 0) || other.idleMs - one.idleMs,
+    );
+    void first?.close();
+    return first !== undefined;
+  }
+}
+
+class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
+  readonly owner: string;
+  /** Requests that have no answer yet, their clients connected or not. */
+  readonly #pending = new Set<RequestId>();
+  #exchanges = 0;
+  #lastUsedMs = performance.now();
+
+  constructor(owner: string, onOpen: (id: string) => void) {
+    super({ sessionIdGenerator: randomUUID, onsessioninitialized: onOpen });
+    this.owner = owner;
+  }
+
+  /** 0 while anything goes on, an open stream for notices included. */
+  get idleMs(): number {
+    return this.#exchanges > 0 || this.#pending.size > 0 ? 0 : performance.now() - this.#lastUsedMs;
+  }
+
+  /** Its request has no signal: an older client that loses its connection has not cancelled anything. */
+  async serve(request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void> {
+    const messages = [body].flat() as JSONRPCMessage[];
+    const ids = messages.filter(isJSONRPCRequest).map((message) => message.id);
+    if (ids.some((id) => this.#pending.has(id)) || new Set(ids).size < ids.length) {
+      return refuse(response, 409, "Invalid request: a request with this id is still running", { code: -32600 });
+    }
+    for (const id of ids) this.#pending.add(id);
+    this.#exchanges += 1;
+    try {
+      const answer = await this.handleRequest(toWebRequest(request), { parsedBody: body });
+      // Refused before any request was begun: none will be answered.
+      if (!answer.ok) for (const id of ids) this.#pending.delete(id);
+      for (const message of messages) this.#forgetCancelled(message);
+      await writeWebResponse(answer, response);
+    } finally {
+      this.#exchanges -= 1;
+      this.#lastUsedMs = performance.now();
+    }
+  }
+
+  override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) {
+      if (message.id !== undefined) this.#pending.delete(message.id);
+    }
+    await super.send(message, options);
+  }
+
+  /** A cancelled request is never answered: its stream would stay open, and the SDK would remember it, for good. */
+  #forgetCancelled(message: JSONRPCMessage): void {
+    if (!("method" in message) || message.method !== "notifications/cancelled") return;
+    const id = message.params?.requestId as RequestId | undefined;
+    if (id === undefined || !this.#pending.has(id)) return;
+    this.closeSSEStream(id);
+    // With the stream gone nobody receives this; it makes the SDK let go of the id.
+    void this.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "cancelled" } }).catch(() => {});
+  }
+}

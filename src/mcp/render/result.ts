@@ -1,0 +1,24 @@
+/** MCP content as we make it, so that only the files that talk to the SDK need it. */
+export type ContentBlock =
+  | { type: "text"; text: string }
+  | { type: "image"; data: string; mimeType: string }
+  | { type: "resource_link"; uri: string; name: string; mimeType?: string; size?: number }
+  | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
+
+export interface ToolResult {
+  content: ContentBlock[];
+  structuredContent?: Record<string, unknown>;
+  isError?: boolean;
+  _meta?: Record<string, unknown>;
+  [key: string]: unknown;
+}
+
+/**
+ * Whole replies stay below this, whatever a cell does, counted as the bytes of their JSON. Claude Desktop refuses more
+ * than 1 048 576 characters.
+ */
+export const MAX_REPLY_BYTES = 1_000_000;
+
+export function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value) ?? "");
+}

@@ -1,0 +1,180 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  type ReadResourceResult,
+  type Resource,
+  type Server,
+} from "@modelcontextprotocol/server";
+import { CellwrightError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Session } from "../session/session.ts";
+import type { FileWatcher, Sessions } from "../session/sessions.ts";
+import type { Blob, Store } from "../store/store.ts";
+import { fileUri, fileUriTemplate, parseFileUri } from "./uri.ts";
+
+/** A list is for finding what was made just now; older files are found with list_files. */
+const LISTED_FILES = 200;
+
+/** As base64 this stays below the 10 MB that stdio clients built on the SDK read at most as one message. */
+const MAX_READ_BYTES = 7_000_000;
+
+/** Files that one connection may watch: a bound for our memory, far above what a client shows. */
+const MAX_WATCHED = 1_000;
+
+/** A cell may change many files in many steps; clients are told once per so many milliseconds. */
+const LIST_NOTICE_MS = 200;
+
+interface ResourceParts {
+  sessions: Sessions;
+  store: Store;
+  log: Log;
+}
+
+/** Files of the owner's sessions as resources. `watch`: the server lives long enough to tell of changes. */
+export function offerResources(
+  server: Server,
+  parts: ResourceParts,
+  { owner, era, watch }: { owner: string; era: "legacy" | "modern"; watch: boolean },
+): void {
+  server.setRequestHandler("resources/list", async () => ({ resources: await listFiles(parts, owner) }));
+  server.setRequestHandler("resources/templates/list", () => ({
+    resourceTemplates: [
+      {
+        name: "session file",
+        title: "File of a session",
+        uriTemplate: fileUriTemplate,
+        description: "A file in a session's workspace, by its path there.",
+      },
+    ],
+  }));
+  server.setRequestHandler("resources/read", ({ params }) => readFile(parts, { owner, uri: params.uri }));
+
+  const watched = new Map<string, string>();
+  if (era === "legacy") {
+    server.setRequestHandler("resources/subscribe", ({ params }) => {
+      if (watched.size >= MAX_WATCHED) throw refuse(params.uri, `A connection may watch ${MAX_WATCHED} files.`);
+      watched.set(canonical(params.uri), params.uri);
+      return {};
+    });
+    server.setRequestHandler("resources/unsubscribe", ({ params }) => {
+      watched.delete(canonical(params.uri));
+      return {};
+    });
+  }
+  if (!watch) return;
+  const ignore = (error: unknown) => parts.log.debug(`no notice of a change: ${error}`);
+  const stop = watchOwnFiles(parts.sessions, owner, {
+    listChanged: () => server.sendResourceListChanged().catch(ignore),
+    updated: (uri) => {
+      // Of modern clients the SDK knows what they watch, and filters.
+      const asked = era === "modern" ? uri : watched.get(uri);
+      if (asked !== undefined) server.sendResourceUpdated({ uri: asked }).catch(ignore);
+    },
+  });
+  const onclose = server.onclose;
+  server.onclose = () => {
+    stop();
+    onclose?.();
+  };
+}
+
+/** Tells of changes in the files of one owner; `listChanged` once for changes that come close together. */
+export function watchOwnFiles(
+  sessions: Sessions,
+  owner: string,
+  tell: { listChanged(): void; updated(uri: string): void },
+): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const watcher: FileWatcher = (session, paths) => {
+    if (session.record.owner !== owner) return;
+    for (const path of paths) tell.updated(fileUri(session.id, path));
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      tell.listChanged();
+    }, LIST_NOTICE_MS);
+  };
+  const stop = sessions.watchFiles(watcher);
+  return () => {
+    stop();
+    clearTimeout(timer);
+  };
+}
+
+async function listFiles({ sessions, log }: ResourceParts, owner: string): Promise<Resource[]> {
+  const resources: Resource[] = [];
+  for (const session of sessions.opened(owner)) {
+    const left = LISTED_FILES - resources.length;
+    if (left <= 0) break;
+    try {
+      resources.push(...(await filesOf(session, left)));
+    } catch (error) {
+      log.warn(`session ${session.id}: its files cannot be listed`, error);
+    }
+  }
+  return resources;
+}
+
+async function filesOf(session: Session, limit: number): Promise<Resource[]> {
+  const { entries } = await session.workspace.list(".", { recursive: true, limit });
+  return entries
+    .filter((entry) => entry.kind === "file")
+    .map((entry) => ({
+      uri: fileUri(session.id, entry.path),
+      name: entry.path,
+      mimeType: entry.mimeType,
+      size: entry.sizeBytes,
+      annotations: { lastModified: entry.modifiedAt },
+    }));
+}
+
+async function readFile(
+  parts: ResourceParts,
+  { owner, uri }: { owner: string; uri: string },
+): Promise<ReadResourceResult> {
+  const target = parseFileUri(uri);
+  if (!target) throw refuse(uri, `\`${uri}\` is not a resource of this server, which are ${fileUriTemplate}.`);
+  try {
+    const session = await parts.sessions.get(owner, target.sessionId);
+    const { bytes, mimeType } = await open(parts.store, session, target.path);
+    const text = isText(mimeType) ? decode(bytes) : undefined;
+    if (text !== undefined) return { contents: [{ uri, mimeType, text }] };
+    return { contents: [{ uri, mimeType, blob: Buffer.from(bytes).toString("base64") }] };
+  } catch (error) {
+    if (error instanceof CellwrightError && error.code !== "internal") {
+      throw refuse(uri, `${error.message} ${error.hint}`);
+    }
+    parts.log.error(`cannot read ${uri}`, error);
+    throw new ProtocolError(ProtocolErrorCode.InternalError, "The resource could not be read: a bug in Cellwright.");
+  }
+}
+
+async function open(store: Store, session: Session, path: string): Promise<Blob> {
+  if (!path.startsWith(".outputs/")) return session.workspace.read(path, { maxBytes: MAX_READ_BYTES });
+  const blob = await store.getBlob(`cell://${session.id}/${path}`);
+  if (!blob) throw new CellwrightError("file_not_found", `There is no \`${path}\` in session \`${session.id}\`.`);
+  if (blob.bytes.length <= MAX_READ_BYTES) return blob;
+  throw new CellwrightError("too_large", `\`${path}\` has ${blob.bytes.length} bytes; ${MAX_READ_BYTES} can be read.`);
+}
+
+const textTypes = /^(text\/|application\/(json|xml|yaml|toml|sql|x-ndjson|x-sh|x-tex|javascript)\b|.*\+(json|xml)$)/;
+
+function isText(mimeType: string): boolean {
+  return textTypes.test(mimeType);
+}
+
+function decode(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function canonical(uri: string): string {
+  const target = parseFileUri(uri);
+  return target ? fileUri(target.sessionId, target.path) : uri;
+}
+
+function refuse(uri: string, message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, { uri });
+}

@@ -1,0 +1,103 @@
+import {
+  type CacheHint,
+  LOG_LEVEL_META_KEY,
+  type LoggingLevel,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+} from "@modelcontextprotocol/server";
+import { describeArguments, likeliest } from "./arguments.ts";
+import { type CallParts, callTool } from "./calls.ts";
+import { writeInstructions } from "./instructions.ts";
+import { offerResources } from "./resources.ts";
+import type { Tool } from "./tool.ts";
+
+/** Whose sessions a client sees where there is no authentication, or a token without a name. */
+export const DEFAULT_OWNER = "local";
+
+/** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
+const TOOLS_CACHE: CacheHint = { ttlMs: 5 * 60_000, cacheScope: "private" };
+
+export interface ServerParts extends CallParts {
+  tools: Tool[];
+  version: string;
+  /** Called once, when a client has been answered and nothing waits: the time to prepare what a first cell needs. */
+  onFirstUse?: () => void;
+}
+
+/** For whom a server is built. The fields besides `owner` are what the SDK's entries give. */
+export interface ServerContext {
+  era: "legacy" | "modern";
+  owner?: string;
+  /** Set for a server that lives for one HTTP request only. */
+  requestInfo?: Request;
+}
+
+/** Builds a server for one connection, or for one request where the protocol has no connections. */
+export type ServerFactory = (context: ServerContext) => Promise<Server>;
+
+/** All state is in `parts`: servers are cheap, come and go, and hold none but what a connection asked to be sent. */
+export function createServerFactory(parts: ServerParts): ServerFactory {
+  const tools = new Map(parts.tools.map((tool) => [tool.name, { tool, toolArguments: describeArguments(tool) }]));
+  const listed = [...tools.values()].map(({ tool, toolArguments }) => ({
+    name: tool.name,
+    title: tool.title,
+    description: tool.description,
+    inputSchema: toolArguments.schema,
+    annotations: {
+      readOnlyHint: tool.readOnly,
+      destructiveHint: tool.destructive ?? false,
+      idempotentHint: false,
+      openWorldHint: false,
+    },
+  }));
+  let instructions: Promise<string> | undefined;
+  const firstUse = once(() => setImmediate(() => parts.onFirstUse?.()));
+
+  return async ({ era, owner = DEFAULT_OWNER, requestInfo }) => {
+    instructions ??= writeInstructions(parts);
+    const server = new Server(
+      { name: "cellwright", title: "Cellwright", version: parts.version },
+      {
+        capabilities: { tools: {}, logging: {}, resources: { subscribe: true, listChanged: true } },
+        instructions: await instructions,
+        cacheHints: { "tools/list": TOOLS_CACHE },
+      },
+    );
+    let connectionLogLevel: LoggingLevel | undefined;
+    server.oninitialized = firstUse;
+    server.onerror = (error) => parts.log.debug(`mcp: ${error.message}`);
+    if (era === "legacy") {
+      server.setRequestHandler("logging/setLevel", ({ params }) => {
+        connectionLogLevel = params.level;
+        return {};
+      });
+    }
+    server.setRequestHandler("tools/list", () => {
+      firstUse();
+      return { tools: listed };
+    });
+    server.setRequestHandler("tools/call", ({ params }, { mcpReq: request }) => {
+      const found = tools.get(params.name);
+      if (!found) throw unknownTool(params.name, [...tools.keys()]);
+      const logLevel = era === "modern" ? request.envelope?.[LOG_LEVEL_META_KEY] : connectionLogLevel;
+      return callTool(parts, { ...found, given: params.arguments, owner, logLevel, request });
+    });
+    offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
+    return server;
+  };
+}
+
+function unknownTool(name: string, names: string[]): ProtocolError {
+  const meant = likeliest(name, names);
+  const advice = meant ? `Did you mean \`${meant}\`?` : `The tools are ${names.join(", ")}.`;
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}. ${advice}`);
+}
+
+function once(action: () => void): () => void {
+  let done = false;
+  return () => {
+    if (!done) action();
+    done = true;
+  };
+}

@@ -1,0 +1,143 @@
+import type { Readable, Writable } from "node:stream";
+import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from "@modelcontextprotocol/server";
+import { MessageError, parseMessage } from "./json.ts";
+
+const NEWLINE = 0x0a;
+
+/** Of a message that is too long, so much of both ends is kept to find its id in. */
+const KEPT_OF_LONG_BYTES = 256;
+
+/**
+ * Messages on two streams, one a line. Unlike the SDK's own it reads long lines in linear time, answers what it cannot
+ * read instead of dropping it, and survives a line that is too long: the client learns why, and goes on.
+ */
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  /** Resolves when the client is gone or the transport was closed. */
+  readonly closed: Promise<void>;
+  #resolveClosed!: () => void;
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #maxBytes: number;
+  #line: Buffer[] = [];
+  #lineBytes = 0;
+  #closed = false;
+
+  constructor(streams: { input: Readable; output: Writable }, { maxBytes }: { maxBytes: number }) {
+    this.#input = streams.input;
+    this.#output = streams.output;
+    this.#maxBytes = maxBytes;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+  }
+
+  async start(): Promise<void> {
+    this.#input.on("data", this.#read);
+    this.#input.on("end", this.#end);
+    this.#input.on("close", this.#end);
+    this.#input.on("error", this.#fail);
+    this.#output.on("error", this.#fail);
+    if (this.#input.readableEnded || this.#input.destroyed) setImmediate(this.#end);
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    if (this.#closed) return Promise.reject(new Error("the client is gone"));
+    return new Promise((resolve, reject) => {
+      this.#output.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#input.off("data", this.#read);
+    this.#input.pause();
+    this.#line = [];
+    // The listeners for errors stay: a write may still fail, and nobody else would catch it.
+    this.onclose?.();
+    this.#resolveClosed();
+  }
+
+  #end = (): void => void this.close();
+
+  #fail = (error: Error): void => {
+    if (this.#closed) return;
+    this.onerror?.(error);
+    void this.close();
+  };
+
+  #read = (chunk: Buffer): void => {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0 && !this.#closed; end = chunk.indexOf(NEWLINE, start)) {
+      this.#keep(chunk.subarray(start, end));
+      this.#finishLine();
+      start = end + 1;
+    }
+    this.#keep(chunk.subarray(start));
+  };
+
+  #keep(piece: Buffer): void {
+    if (piece.length === 0) return;
+    this.#lineBytes += piece.length;
+    this.#line.push(piece);
+    if (this.#lineBytes <= this.#maxBytes) return;
+    const ends = Buffer.concat(this.#line);
+    this.#line = [ends.subarray(0, KEPT_OF_LONG_BYTES), ends.subarray(-KEPT_OF_LONG_BYTES)].map((end) =>
+      Buffer.from(end),
+    );
+  }
+
+  #finishLine(): void {
+    const line = Buffer.concat(this.#line);
+    const tooLong = this.#lineBytes > this.#maxBytes;
+    this.#line = [];
+    this.#lineBytes = 0;
+    if (tooLong) {
+      const mb = Math.floor(this.#maxBytes / 1024 / 1024);
+      this.#refuse(new MessageError(-32600, `Invalid request: larger than --max-request-mb (${mb} MB)`), idIn(line));
+    } else if (line.some((byte) => byte !== 0x20 && byte !== 0x0d && byte !== 0x09)) {
+      this.#deliver(line);
+    }
+  }
+
+  #deliver(line: Buffer): void {
+    let value: unknown;
+    try {
+      value = parseMessage(line);
+    } catch (error) {
+      return this.#refuse(error as MessageError, null);
+    }
+    let message: JSONRPCMessage;
+    try {
+      message = parseJSONRPCMessage(value);
+    } catch {
+      return this.#refuse(new MessageError(-32600, "Invalid request: not a message of JSON-RPC 2.0"), idOf(value));
+    }
+    this.onmessage?.(message);
+  }
+
+  #refuse(error: MessageError, id: string | number | null): void {
+    this.onerror?.(error);
+    const answer = { jsonrpc: "2.0", id, error: { code: error.code, message: error.message } };
+    // JSON-RPC wants `id: null` where the id cannot be known; the SDK's type has no word for it.
+    this.send(answer as JSONRPCMessage).catch(() => {});
+  }
+}
+
+function idOf(value: unknown): string | number | null {
+  const id = typeof value === "object" && value !== null && "id" in value ? value.id : null;
+  return typeof id === "string" || typeof id === "number" ? id : null;
+}
+
+/** The id of a message of which only both ends are left; clients write it first or last. */
+function idIn(ends: Buffer): string | number | null {
+  const text = ends.toString("utf8");
+  const id = /"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$|^\s*\{[^{}]*?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")/.exec(
+    text,
+  );
+  const found = id?.[1] ?? id?.[2];
+  return found === undefined ? null : JSON.parse(found);
+}

@@ -1,0 +1,197 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { CellwrightError } from "../errors.ts";
+import type { Execution } from "../execution.ts";
+import type { Log } from "../log.ts";
+import { blobUri, isSessionId, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
+import { type Claimant, claim, holder, release, thisClaimant } from "./claim.ts";
+import { DiskSession } from "./disk-session.ts";
+import { removeFolder } from "./remove-folder.ts";
+import { FileSpill } from "./spill.ts";
+import type { Blob, SessionRecord, Spill, Store } from "./store.ts";
+import { writing } from "./system-error.ts";
+
+/** Records read at the same time: enough to be quick, few enough to leave file descriptors to others. */
+const READ_AT_ONCE = 32;
+
+/** Opens, or makes, a store in plain files: `sessions/<id>/` for each session, `trash/` for what is being removed. */
+export async function openDiskStore({ dataDir, log }: { dataDir: string; log: Log }): Promise<Store> {
+  await mkdir(join(dataDir, "sessions"), { recursive: true, mode: 0o700 });
+  await mkdir(join(dataDir, "trash"), { recursive: true, mode: 0o700 });
+  const store = new DiskStore(dataDir, log, await thisClaimant());
+  store.emptyTrash();
+  return store;
+}
+
+class DiskStore implements Store {
+  readonly #dataDir: string;
+  readonly #log: Log;
+  readonly #claimant: Claimant;
+  /** Sessions that are written to; of the others nothing is kept in memory. */
+  readonly #open = new Map<string, DiskSession>();
+  readonly #claimed = new Set<string>();
+  readonly #spills = new Map<string, FileSpill>();
+  readonly #unreadable = new Set<string>();
+  readonly #disposing = new AbortController();
+  #cleaning: Promise<void> = Promise.resolve();
+
+  constructor(dataDir: string, log: Log, claimant: Claimant) {
+    this.#dataDir = dataDir;
+    this.#log = log;
+    this.#claimant = claimant;
+  }
+
+  async sessions(): Promise<SessionRecord[]> {
+    const ids = (await readdir(join(this.#dataDir, "sessions"))).filter(isSessionId);
+    const records: SessionRecord[] = [];
+    for (let start = 0; start < ids.length; start += READ_AT_ONCE) {
+      const batch = await Promise.all(ids.slice(start, start + READ_AT_ONCE).map((id) => this.#record(id)));
+      records.push(...batch.filter((record) => record !== undefined));
+    }
+    return records;
+  }
+
+  async claim(sessionId: string): Promise<boolean> {
+    const session = this.#session(sessionId);
+    await session.checkFormat();
+    if (!(await writing("the session's lock", () => claim(session.folder, this.#claimant)))) return false;
+    this.#claimed.add(sessionId);
+    return true;
+  }
+
+  async claimedBy(sessionId: string): Promise<string | undefined> {
+    const other = await holder(this.#session(sessionId).folder, this.#claimant);
+    return other && `process ${other.pid} on this machine`;
+  }
+
+  async release(sessionId: string): Promise<void> {
+    await this.#close(sessionId);
+    if (!this.#claimed.delete(sessionId)) return;
+    try {
+      await release(this.#session(sessionId).folder, this.#claimant);
+    } catch (error) {
+      // It stays ours until this process ends, which frees it as well.
+      this.#log.warn(`session ${sessionId}: cannot be released`, error);
+    }
+  }
+
+  async saveSession(record: SessionRecord): Promise<void> {
+    const session = await this.#prepared(record.id);
+    await session.save(record);
+  }
+
+  async begin(sessionId: string, execution: Execution): Promise<void> {
+    const session = await this.#prepared(sessionId);
+    await session.begin(execution);
+  }
+
+  async finish(sessionId: string, execution: Execution): Promise<void> {
+    await this.#kept(sessionId).finish(execution);
+  }
+
+  async history(sessionId: string): Promise<Execution[]> {
+    const isElsewhere = !this.#claimed.has(sessionId) && (await this.claimedBy(sessionId)) !== undefined;
+    return this.#session(sessionId).history(isElsewhere);
+  }
+
+  async putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string> {
+    const session = await this.#prepared(sessionId);
+    return blobUri(sessionId, await session.putOutput(bytes, mimeType));
+  }
+
+  openSpill(sessionId: string, name: string, maxBytes: number): Spill {
+    const uri = blobUri(sessionId, name);
+    const onEnd = (error?: unknown) => {
+      this.#spills.delete(uri);
+      if (error) this.#log.warn(`session ${sessionId}: the full text of an output was cut short`, error);
+    };
+    const spill = new FileSpill({ uri, path: this.#session(sessionId).outputPath(name), maxBytes, onEnd });
+    this.#spills.set(uri, spill);
+    return spill;
+  }
+
+  async getBlob(uri: string): Promise<Blob | undefined> {
+    const parsed = parseBlobUri(uri);
+    if (!parsed) return undefined;
+    this.#spills.get(uri)?.flush();
+    const bytes = await this.#session(parsed.sessionId).output(parsed.name);
+    return bytes && { bytes, mimeType: mimeTypeOf(parsed.name) };
+  }
+
+  async forget(sessionId: string): Promise<void> {
+    const { folder } = this.#session(sessionId);
+    if (!(await this.claim(sessionId))) {
+      throw new CellwrightError("session_in_use", `Session \`${sessionId}\` is open in another process.`);
+    }
+    for (const spill of this.#spills.values()) {
+      if (parseBlobUri(spill.uri)?.sessionId === sessionId) await spill.close();
+    }
+    await this.#close(sessionId);
+    this.#claimed.delete(sessionId);
+    const trash = join(this.#dataDir, "trash", randomUUID());
+    await rename(folder, trash);
+    await removeFolder(trash, this.#disposing.signal);
+  }
+
+  async folder(sessionId: string): Promise<string> {
+    const session = await this.#prepared(sessionId);
+    return session.folder;
+  }
+
+  async dispose(): Promise<void> {
+    this.#disposing.abort();
+    for (const spill of this.#spills.values()) await spill.close();
+    for (const id of this.#open.keys()) await this.#close(id);
+    for (const id of this.#claimed) await this.release(id);
+    await this.#cleaning;
+  }
+
+  /** Removes in the background what a program that ended meanwhile was still removing. */
+  emptyTrash(): void {
+    this.#cleaning = this.#emptyTrash().catch((error) => this.#log.warn("cannot empty the trash", error));
+  }
+
+  async #emptyTrash(): Promise<void> {
+    const trash = join(this.#dataDir, "trash");
+    for (const name of await readdir(trash)) await removeFolder(join(trash, name), this.#disposing.signal);
+  }
+
+  #session(id: string): DiskSession {
+    if (!isSessionId(id)) throw new CellwrightError("session_not_found", "There is no session with this id.");
+    return this.#open.get(id) ?? new DiskSession(id, join(this.#dataDir, "sessions", id));
+  }
+
+  /** For writing: its journal stays open until the session is released. */
+  #kept(id: string): DiskSession {
+    const session = this.#session(id);
+    this.#open.set(id, session);
+    return session;
+  }
+
+  async #prepared(id: string): Promise<DiskSession> {
+    const session = this.#kept(id);
+    await session.prepare();
+    return session;
+  }
+
+  async #close(id: string): Promise<void> {
+    const session = this.#open.get(id);
+    this.#open.delete(id);
+    try {
+      await session?.close();
+    } catch (error) {
+      this.#log.warn(`session ${id}: cannot close its journal`, error);
+    }
+  }
+
+  async #record(id: string): Promise<SessionRecord | undefined> {
+    try {
+      return await this.#session(id).record();
+    } catch (error) {
+      if (!this.#unreadable.has(id)) this.#log.warn(`session ${id} is left out: its record cannot be read`, error);
+      this.#unreadable.add(id);
+      return undefined;
+    }
+  }
+}

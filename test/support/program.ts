@@ -1,0 +1,216 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from "@modelcontextprotocol/client";
+import { StdioClientTransport as StdioV2 } from "@modelcontextprotocol/client/stdio";
+import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport as StdioV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport as HttpV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { onTestFinished } from "vitest";
+
+/** The built program, as users start it. */
+export const programPath = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+
+/** Clients of all protocol eras that users have. */
+export const clientKinds = ["v1", "v2 legacy", "v2 modern"] as const;
+export type ClientKind = (typeof clientKinds)[number];
+
+export interface Reply {
+  text: string;
+  isError: boolean;
+  content: { type: string; [key: string]: unknown }[];
+  execution: {
+    session_id: string;
+    execution_id: string;
+    status: string;
+    execution_count: number | null;
+    duration_ms: number;
+  };
+  structured?: Record<string, unknown>;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal;
+  onprogress?: (progress: { progress: number; message?: string }) => void;
+  timeout?: number;
+}
+
+export interface TestClient {
+  call(name: string, args?: Record<string, unknown>, options?: CallOptions): Promise<Reply>;
+  run(code: string, args?: Record<string, unknown>): Promise<Reply>;
+  raw: ClientV1 | ClientV2;
+  close(): Promise<void>;
+}
+
+/** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
+export function temporaryDataDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), "cellwright-test-"));
+  const cache = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
+  mkdirSync(cache, { recursive: true });
+  symlinkSync(cache, join(dir, "cache"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+interface StartOptions {
+  kind?: ClientKind;
+  args?: string[];
+  env?: Record<string, string>;
+  dataDir?: string;
+}
+
+/** Starts the program the way an MCP client does, and connects to it. */
+export async function startStdio({
+  kind = "v2 legacy",
+  args = [],
+  env = {},
+  dataDir = temporaryDataDir(),
+}: StartOptions = {}): Promise<TestClient & { pid: number; dataDir: string; stderr(): string }> {
+  const command = {
+    command: process.execPath,
+    args: [programPath, "--data-dir", dataDir, ...args],
+    env: programEnv(env),
+    stderr: "pipe" as const,
+  };
+  const transport = kind === "v1" ? new StdioV1(command) : new StdioV2(command);
+  let stderr = "";
+  transport.stderr?.on("data", (chunk) => {
+    stderr += chunk;
+  });
+  const client = await connect(kind, transport as never);
+  onTestFinished(() => client.close());
+  return { ...client, pid: transport.pid ?? 0, dataDir, stderr: () => stderr };
+}
+
+export interface HttpProgram {
+  url: string;
+  process: ChildProcess;
+  pid: number;
+  dataDir: string;
+  stderr(): string;
+  client(kind?: ClientKind, token?: string): Promise<TestClient>;
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/** Starts `cellwright serve` on a free port. */
+export async function startHttp({
+  args = [],
+  env = {},
+  dataDir = temporaryDataDir(),
+}: StartOptions = {}): Promise<HttpProgram> {
+  const child = spawn(process.execPath, [programPath, "serve", "--port", "0", "--data-dir", dataDir, ...args], {
+    env: programEnv(env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stderr = "";
+  let stdout = "";
+  child.stderr.on("data", (chunk) => {
+    stderr += chunk;
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout.on("data", (chunk) => {
+      stdout += chunk;
+      const found = /http:\/\/\S+\/mcp/.exec(stdout);
+      if (found) resolve(found[0]);
+    });
+    child.once("exit", (code) => reject(new Error(`exit ${code}: ${stderr}`)));
+  });
+  const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, "exit");
+    child.kill(signal);
+    await exited;
+  };
+  onTestFinished(() => stop());
+  return {
+    url,
+    process: child,
+    pid: child.pid ?? 0,
+    dataDir,
+    stderr: () => stderr,
+    stop,
+    async client(kind = "v2 legacy", token) {
+      const options = token ? { requestInit: { headers: { authorization: `Bearer ${token}` } } } : {};
+      const transport = kind === "v1" ? new HttpV1(new URL(url), options) : new HttpV2(new URL(url), options);
+      const client = await connect(kind, transport as never);
+      onTestFinished(() => client.close());
+      return client;
+    },
+  };
+}
+
+async function connect(kind: ClientKind, transport: never): Promise<TestClient> {
+  const info = { name: "cellwright-test", version: "1.0.0" };
+  const raw =
+    kind === "v1"
+      ? new ClientV1(info)
+      : new ClientV2(info, kind === "v2 modern" ? { versionNegotiation: { mode: { pin: "2026-07-28" } } } : {});
+  await raw.connect(transport);
+  const call: TestClient["call"] = async (name, args = {}, options = {}) => {
+    const request = { name, arguments: args };
+    const withTimeout = { timeout: 120_000, ...options };
+    const result =
+      raw instanceof ClientV1
+        ? await raw.callTool(request, undefined, withTimeout)
+        : await raw.callTool(request, withTimeout);
+    return readReply(result as never);
+  };
+  return { raw, call, run: (code, args = {}) => call("execute_code", { code, ...args }), close: () => raw.close() };
+}
+
+function readReply(result: {
+  content: Reply["content"];
+  isError?: boolean;
+  _meta?: Record<string, unknown>;
+  structuredContent?: never;
+}): Reply {
+  return {
+    text: result.content.map((block) => (block.type === "text" ? block.text : "")).join("\n"),
+    isError: result.isError === true,
+    content: result.content,
+    execution: result._meta?.["cellwright/execution"] as Reply["execution"],
+    structured: result.structuredContent,
+  };
+}
+
+function programEnv(extra: Record<string, string>): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...extra };
+}
+
+/** All processes below one, on Linux; to see that none is left. */
+export function descendants(pid: number): number[] {
+  const children = readChildren(pid);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+function readChildren(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+/** Waits until a condition holds; fails with what was waited for. */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
