@@ -27,7 +27,6 @@ export interface Route {
 
 export interface HttpAppParts {
   options: Pick<Options, "host" | "port" | "allowedHosts" | "authToken">;
-  defaultOwner: string;
   /** By path, such as `/mcp`. */
   routes: Record<string, Route>;
   log: Log;
@@ -43,9 +42,9 @@ export interface HttpApp {
 }
 
 /** The HTTP server: who may come in, and which way. What happens there is the routes' business. */
-export function createHttpApp({ options, defaultOwner, routes, log, limits = {} }: HttpAppParts): HttpApp {
+export function createHttpApp({ options, routes, log, limits = {} }: HttpAppParts): HttpApp {
   const refusedHost = createHostCheck(options);
-  const authenticate = createAuthenticate(options.authToken, defaultOwner);
+  const authenticate = createAuthenticate(options.authToken);
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     // Never the query: what is in an address ends up in logs and histories.

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Options } from "../options.ts";
+import { LOCAL_OWNER } from "../session/sessions.ts";
 import { isLoopback } from "./hosts.ts";
 
 /** Who a request is from. `undefined`: nobody we know. */
@@ -11,13 +12,13 @@ interface Token {
   digest: Buffer;
 }
 
-/** Bearer tokens from `--auth-token [NAME=]TOKEN`. Without any, every request is from the default owner. */
-export function createAuthenticate(authTokens: string[], defaultOwner: string): Authenticate {
+/** Bearer tokens from `--auth-token [NAME=]TOKEN`. Without any, every request is from the local owner. */
+export function createAuthenticate(authTokens: string[]): Authenticate {
   const tokens = authTokens.map((entry): Token => {
     const { name, token } = splitToken(entry);
-    return { owner: name ?? defaultOwner, digest: digestOf(token) };
+    return { owner: name ?? LOCAL_OWNER, digest: digestOf(token) };
   });
-  if (tokens.length === 0) return () => ({ owner: defaultOwner });
+  if (tokens.length === 0) return () => ({ owner: LOCAL_OWNER });
   return ({ headers }) => {
     const given = /^Bearer +([^\s]+)$/i.exec(headers.authorization ?? "")?.[1];
     if (given === undefined) return undefined;

@@ -4,7 +4,8 @@ import { refuse } from "./refuse.ts";
 /** `GET /healthz`, for whoever watches that the program is up. Says nothing else, so anybody may ask. */
 export function health(request: IncomingMessage, response: ServerResponse): void {
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET, HEAD" } });
+    refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET, HEAD" } });
+    return;
   }
   const body = '{"status":"ok"}';
   response.writeHead(200, {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { CellwrightError } from "../errors.ts";
+import type { Json } from "../execution.ts";
 import type { Tool } from "./tool.ts";
 
 /** A tool's arguments as JSON Schema, as far as error messages look into it. */
@@ -9,11 +10,11 @@ export interface ArgumentsSchema {
   properties: Record<string, PropertySchema>;
 }
 
-interface PropertySchema {
+type PropertySchema = { [key: string]: Json } & {
   type?: string;
-  enum?: unknown[];
+  enum?: string[];
   anyOf?: PropertySchema[];
-}
+};
 
 /** What a tool accepts: a parser, and its description for clients. Both refuse arguments that the tool does not have. */
 export interface ToolArguments {
@@ -75,7 +76,7 @@ function explain(
 }
 
 function typeNames(property: PropertySchema): string | undefined {
-  if (property.enum) return `one of ${list(property.enum.map(String))}`;
+  if (property.enum) return `one of ${list(property.enum)}`;
   if (property.anyOf) return [...new Set(property.anyOf.map(typeNames))].filter(Boolean).join(" or ");
   return property.type && withArticle(property.type);
 }

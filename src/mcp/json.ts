@@ -5,10 +5,13 @@ const MAX_DEPTH = 200;
 export class MessageError extends Error {
   override name = "MessageError";
   readonly code: -32700 | -32600;
+  /** The message's own id, where it could be read. */
+  readonly id: string | number | null;
 
-  constructor(code: MessageError["code"], message: string) {
+  constructor(code: MessageError["code"], message: string, id: string | number | null = null) {
     super(message);
     this.code = code;
+    this.id = id;
   }
 }
 

@@ -80,7 +80,7 @@ export function offerResources(
 
 /** Tells of changes in the files of one owner; `listChanged` once for changes that come close together. */
 export function watchOwnFiles(
-  sessions: Sessions,
+  sessions: Pick<Sessions, "watchFiles">,
   owner: string,
   tell: { listChanged(): void; updated(uri: string): void },
 ): () => void {

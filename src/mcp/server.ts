@@ -6,14 +6,12 @@ import {
   ProtocolErrorCode,
   Server,
 } from "@modelcontextprotocol/server";
+import { LOCAL_OWNER } from "../session/sessions.ts";
 import { describeArguments, likeliest } from "./arguments.ts";
 import { type CallParts, callTool } from "./calls.ts";
 import { writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
 import type { Tool } from "./tool.ts";
-
-/** Whose sessions a client sees where there is no authentication, or a token without a name. */
-export const DEFAULT_OWNER = "local";
 
 /** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
 const TOOLS_CACHE: CacheHint = { ttlMs: 5 * 60_000, cacheScope: "private" };
@@ -54,7 +52,7 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
   let instructions: Promise<string> | undefined;
   const firstUse = once(() => setImmediate(() => parts.onFirstUse?.()));
 
-  return async ({ era, owner = DEFAULT_OWNER, requestInfo }) => {
+  return async ({ era, owner = LOCAL_OWNER, requestInfo }) => {
     instructions ??= writeInstructions(parts);
     const server = new Server(
       { name: "cellwright", title: "Cellwright", version: parts.version },
@@ -80,12 +78,17 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
     server.setRequestHandler("tools/call", ({ params }, { mcpReq: request }) => {
       const found = tools.get(params.name);
       if (!found) throw unknownTool(params.name, [...tools.keys()]);
-      const logLevel = era === "modern" ? request.envelope?.[LOG_LEVEL_META_KEY] : connectionLogLevel;
+      const logLevel = era === "modern" ? requestLogLevel(request.envelope) : connectionLogLevel;
       return callTool(parts, { ...found, given: params.arguments, owner, logLevel, request });
     });
     offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
     return server;
   };
+}
+
+/** The SDK has checked it, but its type of the envelope does not name it. */
+function requestLogLevel(envelope: object | undefined): LoggingLevel | undefined {
+  return (envelope as { [LOG_LEVEL_META_KEY]?: LoggingLevel } | undefined)?.[LOG_LEVEL_META_KEY];
 }
 
 function unknownTool(name: string, names: string[]): ProtocolError {

@@ -97,33 +97,35 @@ export class StdioTransport implements Transport {
     this.#lineBytes = 0;
     if (tooLong) {
       const mb = Math.floor(this.#maxBytes / 1024 / 1024);
-      this.#refuse(new MessageError(-32600, `Invalid request: larger than --max-request-mb (${mb} MB)`), idIn(line));
+      this.#refuse(new MessageError(-32600, `Invalid request: larger than --max-request-mb (${mb} MB)`, idIn(line)));
     } else if (line.some((byte) => byte !== 0x20 && byte !== 0x0d && byte !== 0x09)) {
       this.#deliver(line);
     }
   }
 
   #deliver(line: Buffer): void {
-    let value: unknown;
     try {
-      value = parseMessage(line);
+      this.onmessage?.(readMessage(line));
     } catch (error) {
-      return this.#refuse(error as MessageError, null);
+      if (!(error instanceof MessageError)) throw error;
+      this.#refuse(error);
     }
-    let message: JSONRPCMessage;
-    try {
-      message = parseJSONRPCMessage(value);
-    } catch {
-      return this.#refuse(new MessageError(-32600, "Invalid request: not a message of JSON-RPC 2.0"), idOf(value));
-    }
-    this.onmessage?.(message);
   }
 
-  #refuse(error: MessageError, id: string | number | null): void {
+  #refuse(error: MessageError): void {
     this.onerror?.(error);
-    const answer = { jsonrpc: "2.0", id, error: { code: error.code, message: error.message } };
+    const answer = { jsonrpc: "2.0", id: error.id, error: { code: error.code, message: error.message } };
     // JSON-RPC wants `id: null` where the id cannot be known; the SDK's type has no word for it.
     this.send(answer as JSONRPCMessage).catch(() => {});
+  }
+}
+
+function readMessage(line: Buffer): JSONRPCMessage {
+  const value = parseMessage(line);
+  try {
+    return parseJSONRPCMessage(value);
+  } catch {
+    throw new MessageError(-32600, "Invalid request: not a message of JSON-RPC 2.0", idOf(value));
   }
 }
 

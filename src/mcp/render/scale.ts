@@ -72,6 +72,7 @@ function readPng(bytes: Uint8Array): Rows {
   const { width, height, depth } = png;
   const data = png.palette ? convertIndexedToRgb(png) : png.data;
   const channels = png.palette ? (png.palette[0]?.length ?? 3) : png.channels;
+  if (channels === 4 && data instanceof Uint8Array) return rowsOf({ width, height, data });
   const sample = sampler(data, { depth: png.palette ? 8 : depth, rowSamples: width * channels });
   // One colour, or grey, that stands for "nothing here".
   const clear = png.palette ? undefined : png.transparency;

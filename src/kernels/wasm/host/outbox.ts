@@ -1,5 +1,5 @@
 import type { Report } from "./frames.ts";
-import { kinds, type RingReader, type RingRecord } from "./ring.ts";
+import { kinds, RECORD_HEADER_BYTES, type RingReader, type RingRecord } from "./ring.ts";
 
 /** Text of one stream that is sent as one line; more would only be held up, less costs a line per print. */
 const MAX_STREAM_BYTES = 256 * 1024;
@@ -29,7 +29,8 @@ export class Outbox {
     while (bytes < MAX_STREAM_BYTES) {
       const record = this.#ring.read();
       if (!record) break;
-      bytes += record.payload.length;
+      // An empty record counts too, or a hostile writer could keep this loop going.
+      bytes += RECORD_HEADER_BYTES + record.payload.length;
       if (record.kind === kinds.stdout || record.kind === kinds.stderr) {
         if (stream?.kind !== record.kind || stream.tag !== record.tag) endStream();
         stream ??= { kind: record.kind, tag: record.tag, pieces: [] };

@@ -6,7 +6,7 @@
  */
 
 const RING_BYTES = 1 << 20;
-const RECORD_HEADER_BYTES = 12;
+export const RECORD_HEADER_BYTES = 12;
 /** Largest payload of one record; longer ones are split and joined again by the reader. */
 export const MAX_RECORD_BYTES = 1 << 16;
 

@@ -3,7 +3,7 @@
  * worker busy with a synchronous cell could not listen to.
  */
 import { deno, startWorker } from "./deno.ts";
-import type { Command, Report, type StartCommand } from "./frames.ts";
+import type { Command, Report, StartCommand } from "./frames.ts";
 import { LineSplitter } from "./lines.ts";
 import { Outbox } from "./outbox.ts";
 import { createRing, RingReader } from "./ring.ts";

@@ -1,0 +1,43 @@
+import { createApp } from "../app.ts";
+import { checkExposure } from "../http/auth.ts";
+import { OptionError, type Options } from "../options.ts";
+import { LOCAL_OWNER } from "../session/sessions.ts";
+import { createMcpServer } from "./server.ts";
+import { shutDown, shutdownSignal } from "./shutdown.ts";
+
+/** Serves MCP over HTTP until a signal. */
+export async function serve(options: Options): Promise<number> {
+  const refusal = checkExposure(options);
+  if (refusal) throw new OptionError(refusal);
+  const [app, { createHttpApp }, { createMcpRoute }] = await Promise.all([
+    createApp(options),
+    import("../http/app.ts"),
+    import("../mcp/http.ts"),
+  ]);
+  const { log, sessions } = app;
+  const createServer = await createMcpServer(app, { local: false });
+  const route = createMcpRoute({ createServer, sessions, log, maxRequestBytes: options.maxRequestMb * 1024 * 1024 });
+  const http = createHttpApp({ options, defaultOwner: LOCAL_OWNER, routes: { "/mcp": route }, log });
+  const { url } = await http.listen();
+  process.stdout.write(welcome(`${url}/mcp`, options));
+  sessions.warm();
+  log.info(`leaving: ${await shutdownSignal()}`);
+  await shutDown(http.close, app.dispose);
+  return 0;
+}
+
+function welcome(url: string, { authToken }: Options): string {
+  const headers = authToken.length > 0 ? { headers: { Authorization: "Bearer <token>" } } : {};
+  const config = { mcpServers: { cellwright: { type: "http", url, ...headers } } };
+  return `Cellwright listens on ${url}
+
+Paste into the configuration of an MCP client:
+${JSON.stringify(config, null, 2)}
+
+or, for Claude Code:
+  claude mcp add --transport http cellwright ${url}
+
+A first thing to try: "Use Python to tell me the 1000th prime number."
+Press Ctrl-C to stop.
+`;
+}

@@ -1,0 +1,23 @@
+import type { App } from "../app.ts";
+import type { ServerFactory } from "../mcp/server.ts";
+import { version } from "../version.ts";
+
+/** What speaks MCP for this app: the tools that were asked for, over either transport. */
+export async function createMcpServer(app: App, { local }: { local: boolean }): Promise<ServerFactory> {
+  const [{ createServerFactory }, { toolGroups }] = await Promise.all([
+    import("../mcp/server.ts"),
+    import("../tools/index.ts"),
+  ]);
+  const { sessions, store, options, log } = app;
+  return createServerFactory({
+    sessions,
+    store,
+    options,
+    log,
+    local,
+    version,
+    tools: toolGroups.filter((group) => options.caps.includes(group.name)).flatMap((group) => group.tools),
+    hostFiles: app.hostFiles(options.filesDir ?? (local ? process.cwd() : undefined)),
+    onFirstUse: () => sessions.warm(),
+  });
+}

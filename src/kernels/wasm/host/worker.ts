@@ -1,0 +1,146 @@
+/** The isolate that holds Python. User code can reach everything in here, so nothing here is believed outside. */
+import { workerScope } from "./deno.ts";
+import type { CellRequest } from "./frames.ts";
+import { growMemoryFor } from "./memory.ts";
+import { mendNodeFs } from "./nodefs.ts";
+import { loadPyodide, moduleFactory, type Pyodide } from "./pyodide.ts";
+import { Quota } from "./quota.ts";
+import { MAX_RECORD_BYTES, RingWriter, kinds } from "./ring.ts";
+
+export type WorkerCommand =
+  | WorkerStart
+  | { op: "execute"; cell: number; request: CellRequest }
+  | { op: "cancel" }
+  | { op: "inspect"; id: number; query: string }
+  | { op: "ping" };
+
+interface WorkerStart {
+  op: "start";
+  ring: SharedArrayBuffer;
+  interrupt: SharedArrayBuffer;
+  snapshot: Uint8Array<ArrayBuffer>;
+  pyodideDir: string;
+  workspaceDir: string;
+  siteDir: string;
+  diskBytes: number;
+}
+
+export type WorkerStarted = { python: string; failed?: undefined } | { failed: string };
+
+/** The runner inside Python, see `runner.py`. */
+interface Runner {
+  attach(host: unknown): string;
+  /** False: the cell has to be awaited. */
+  start(cell: number, request: string): boolean;
+  finish(): Promise<void>;
+  cancel(): void;
+  inspect(query: string): string;
+  write_fd(name: string, bytes: Uint8Array): void;
+}
+
+workerScope.onmessage = async ({ data }) => {
+  const command = data as WorkerStart;
+  try {
+    const kernel = await startKernel(command);
+    workerScope.onmessage = (event) => void kernel(event.data as WorkerCommand);
+  } catch (error) {
+    const failed = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    workerScope.postMessage({ failed } satisfies WorkerStarted);
+  }
+};
+
+async function startKernel(options: WorkerStart): Promise<(command: WorkerCommand) => Promise<void>> {
+  const ring = new RingWriter(options.ring, () => workerScope.postMessage(null));
+  const interrupt = new Uint8Array(options.interrupt);
+  const python = await restorePython(options);
+  // Otherwise `input()` would read the control channel and swallow our next line.
+  python.setStdin({ error: true });
+  const runner = python.pyimport("_cellwright.runner") as Runner;
+  const version = runner.attach(createHost(python, ring, interrupt));
+  for (const name of ["stdout", "stderr"] as const) {
+    const write = (bytes: Uint8Array) => {
+      runner.write_fd(name, bytes);
+      return bytes.length;
+    };
+    if (name === "stdout") python.setStdout({ write });
+    else python.setStderr({ write });
+  }
+  workerScope.postMessage({ python: version } satisfies WorkerStarted);
+
+  const encoder = new TextEncoder();
+  return async (command) => {
+    if (command.op === "execute") {
+      // The runner reports every exception of the cell itself. What comes out here is Python's own end.
+      try {
+        if (!runner.start(command.cell, JSON.stringify(command.request))) await runner.finish();
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        ring.write(kinds.event, command.cell, encoder.encode(JSON.stringify({ type: "fatal", reason })));
+      }
+    } else if (command.op === "inspect") {
+      ring.write(kinds.answer, command.id, encoder.encode(runner.inspect(command.query)));
+    } else if (command.op === "cancel") {
+      runner.cancel();
+    } else if (command.op === "ping") {
+      ring.beat();
+    }
+  };
+}
+
+async function restorePython(options: WorkerStart): Promise<Pyodide> {
+  const { snapshot, pyodideDir } = options;
+  const createModule = await moduleFactory(pyodideDir);
+  growMemoryFor(snapshot);
+  const python = await loadPyodide(pyodideDir, {
+    env: { HOME: "/home/user" },
+    _loadSnapshot: snapshot,
+    createPyodideModule: async (settings) => {
+      const module = await createModule(settings);
+      mendNodeFs(module.FS, new Quota(options.workspaceDir, options.diskBytes));
+      for (const [at, root] of [
+        ["/site", options.siteDir],
+        ["/workspace", options.workspaceDir],
+      ] as const) {
+        module.FS.mkdirTree(at);
+        module.FS.mount(module.FS.filesystems.NODEFS, { root }, at);
+      }
+      return module;
+    },
+  });
+  // Pyodide would keep the snapshot's 30 MB alive for as long as the kernel lives.
+  python._api.config._loadSnapshot = null;
+  (options as { snapshot?: unknown }).snapshot = undefined;
+  python.FS.chdir("/workspace");
+  return python;
+}
+
+/** What Python calls out to. */
+function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
+  const encoder = new TextEncoder();
+  const scratch = new Uint8Array(MAX_RECORD_BYTES);
+  const nap = new Int32Array(new SharedArrayBuffer(4));
+  return {
+    /** At most 16 k characters at a time, so that one record holds them whole. */
+    stream(isStderr: boolean, cell: number, text: string): void {
+      const { written } = encoder.encodeInto(text, scratch);
+      ring.write(isStderr ? kinds.stderr : kinds.stdout, cell, scratch.subarray(0, written));
+    },
+    /** `json` is ASCII: Python escapes the rest, lone surrogates included. */
+    event(cell: number, json: string): void {
+      ring.write(kinds.event, cell, encoder.encode(json));
+    },
+    /** Waits without burning the processor. True: an interrupt came in. */
+    sleep(ms: number): boolean {
+      ring.beat();
+      Atomics.wait(nap, 0, 0, ms);
+      if (interrupt[0] === 0) return false;
+      interrupt[0] = 0;
+      return true;
+    },
+    /** Interrupts are for user code: they must not hit the runner while it reports how a cell ended. */
+    interruptible(on: boolean): void {
+      interrupt[0] = 0;
+      python.setInterruptBuffer(on ? interrupt : undefined);
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import type { MimeBundle } from "../../execution.ts";
+import type { Picture } from "./pictures.ts";
+
+/** What there is to show of a MIME bundle: text for the model, a picture, and forms that are only linked. */
+export interface BundleParts {
+  text?: string;
+  picture?: Picture;
+  attachments: Attachment[];
+}
+
+export interface Attachment {
+  mimeType: string;
+  bytes: Buffer;
+}
+
+const pictureTypes = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+/** Forms that mean nothing outside of the program that made them. */
+const ignoredTypes = /^application\/(vnd\.jupyter\.widget-(view|state)\+json|vnd\.jupyter\.es6-rich-output)$/;
+/** What Python says of an object that has no text form: its class and perhaps its place in memory. */
+const namelessObject = /^<[^\n]*>$/;
+/** More of an HTML page is not worth a reader's time; the page is linked. */
+const HTML_TEXT_CHARS = 2_000;
+
+export function bundleParts(data: MimeBundle): BundleParts {
+  const forms = new Map(Object.entries(data).map(([mimeType, value]) => [mimeType, value]));
+  const pictureType = pictureTypes.find((mimeType) => textOf(forms.get(mimeType)) !== undefined);
+  const picture = pictureType ? { mimeType: pictureType, base64: textOf(forms.get(pictureType)) ?? "" } : undefined;
+  const attachments = [...forms]
+    .filter(([mimeType]) => mimeType !== pictureType && isAttached(mimeType))
+    .map(([mimeType, value]) => ({ mimeType, bytes: bytesOf(mimeType, value) }));
+  return { text: bundleText(data, { hasPicture: picture !== undefined }), picture, attachments };
+}
+
+/** The form that says most to a reader of text. */
+export function bundleText(data: MimeBundle, { hasPicture = false } = {}): string | undefined {
+  const plain = textOf(data["text/plain"]);
+  if (plain !== undefined && !namelessObject.test(plain.trim())) return plain;
+  for (const mimeType of ["text/markdown", "text/latex"]) {
+    const text = textOf(data[mimeType]);
+    if (text !== undefined) return text;
+  }
+  if (hasPicture) return undefined;
+  if (data["application/json"] !== undefined) return jsonText(data["application/json"]);
+  const html = textOf(data["text/html"]);
+  const fromHtml = html === undefined ? "" : htmlText(html);
+  if (fromHtml !== "") return fromHtml;
+  const other = Object.keys(data).find((mimeType) => mimeType.startsWith("text/") && mimeType !== "text/html");
+  return plain ?? (other === undefined ? undefined : textOf(data[other]));
+}
+
+/** Everything that is not shown as text or picture. */
+function isAttached(mimeType: string): boolean {
+  if (mimeType === "text/html") return true;
+  return !mimeType.startsWith("text/") && mimeType !== "application/json" && !ignoredTypes.test(mimeType);
+}
+
+/** Some kernels give text as a list of lines. */
+function textOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return Array.isArray(value) && value.every((line) => typeof line === "string") ? value.join("") : undefined;
+}
+
+function bytesOf(mimeType: string, value: unknown): Buffer {
+  const text = textOf(value);
+  if (text === undefined) return Buffer.from(jsonText(value));
+  const isText = /^text\/|[+/](json|xml|javascript)$/.test(mimeType);
+  return Buffer.from(text, isText ? "utf8" : "base64");
+}
+
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "null";
+  } catch {
+    return "(JSON that is nested too deeply)";
+  }
+}
+
+const entities: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', nbsp: " ", "#39": "'", apos: "'" };
+
+/** The words of a page without its tags, roughly: for a model that has nothing else to read. */
+function htmlText(html: string): string {
+  return html
+    .slice(0, 200_000)
+    .replace(/<(script|style)\b[\s\S]*?<\/\1\s*>/gi, "")
+    .replace(/<!--[\s\S]*?-->/g, "")
+    .replace(/<\/(p|div|tr|li|h\d|table|pre)\s*>|<br\s*\/?>/gi, "\n")
+    .replace(/<\/t[dh]\s*>/gi, "\t")
+    .replace(/<[^>]*>/g, "")
+    .replace(/&(#39|\w+);/g, (whole, name) => entities[name] ?? whole)
+    .replace(/[ \t]*\n\s*/g, "\n")
+    .trim()
+    .slice(0, HTML_TEXT_CHARS);
+}

@@ -1,0 +1,26 @@
+import type { Output } from "../../execution.ts";
+import { showCount } from "./amounts.ts";
+import { plainText } from "./terminal.ts";
+
+/** A traceback of more lines is a recursion: where it began and where it ended say all. */
+const HEAD_LINES = 20;
+const TAIL_LINES = 40;
+/** Of one side. A message may hold a whole file. */
+const SIDE_CHARS = 200_000;
+
+/** An exception as text; its last line says what it was. */
+export function tracebackText({ name, message, traceback }: Extract<Output, { type: "error" }>): string {
+  const text = plainText(ends(traceback.join("\n"))).trimEnd();
+  const summary = plainText(ends(message === "" ? name : `${name}: ${message}`)).trimEnd();
+  const firstLine = summary.split("\n", 1)[0] ?? "";
+  const whole = text.includes(firstLine) ? text : `${text}\n${summary}`.trimStart();
+  const lines = whole.split("\n");
+  if (lines.length <= HEAD_LINES + TAIL_LINES) return `${whole}\n`;
+  const left = lines.length - HEAD_LINES - TAIL_LINES;
+  const mark = `[… ${showCount(left)} lines of the traceback left out …]`;
+  return `${[...lines.slice(0, HEAD_LINES), mark, ...lines.slice(-TAIL_LINES)].join("\n")}\n`;
+}
+
+function ends(text: string): string {
+  return text.length <= 2 * SIDE_CHARS ? text : `${text.slice(0, SIDE_CHARS)}\n[…]\n${text.slice(-SIDE_CHARS)}`;
+}
