@@ -1,7 +1,6 @@
 import { createApp } from "../app.ts";
 import { checkExposure } from "../http/auth.ts";
 import { OptionError, type Options } from "../options.ts";
-import { LOCAL_OWNER } from "../session/sessions.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 
@@ -17,7 +16,7 @@ export async function serve(options: Options): Promise<number> {
   const { log, sessions } = app;
   const createServer = await createMcpServer(app, { local: false });
   const route = createMcpRoute({ createServer, sessions, log, maxRequestBytes: options.maxRequestMb * 1024 * 1024 });
-  const http = createHttpApp({ options, defaultOwner: LOCAL_OWNER, routes: { "/mcp": route }, log });
+  const http = createHttpApp({ options, routes: { "/mcp": route }, log });
   const { url } = await http.listen();
   process.stdout.write(welcome(`${url}/mcp`, options));
   sessions.warm();

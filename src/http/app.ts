@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
 import { createAuthenticate } from "./auth.ts";
@@ -45,6 +45,12 @@ export interface HttpApp {
 export function createHttpApp({ options, routes, log, limits = {} }: HttpAppParts): HttpApp {
   const refusedHost = createHostCheck(options);
   const authenticate = createAuthenticate(options.authToken);
+  /** Connections and how many requests of each are being answered. Node's own idea of idle leaves out fresh ones. */
+  const running = new Map<Socket, number>();
+  const closeIdle = () => {
+    for (const [connection, requests] of running) if (requests === 0) connection.destroySoon();
+  };
+  let closing: Promise<void> | undefined;
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     // Never the query: what is in an address ends up in logs and histories.
@@ -67,6 +73,12 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
     // A client that goes away in mid-request is its own business.
     request.on("error", () => {});
     response.on("error", () => {});
+    const connection = request.socket;
+    running.set(connection, (running.get(connection) ?? 0) + 1);
+    response.once("close", () => {
+      running.set(connection, (running.get(connection) ?? 1) - 1);
+      if (closing) closeIdle();
+    });
     handle(request, response).catch((error) => {
       if (error instanceof HttpError) return refuse(response, error.status, error.message);
       if (request.destroyed && !request.complete) return;
@@ -81,10 +93,13 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: Math.min(CHECK_MS, limits.headersMs ?? CHECK_MS),
   });
+  server.on("connection", (connection) => {
+    running.set(connection, 0);
+    connection.once("close", () => running.delete(connection));
+  });
   server.on("request", answer);
   // Without this, Node asks for the body before anybody has looked at its length.
   server.on("checkContinue", answer);
-  let closing: Promise<void> | undefined;
 
   return {
     listen: () =>
@@ -103,7 +118,7 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
         const closed = new Promise<void>((resolve) => server.close(() => resolve()));
         const backstop = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
         await Promise.all(Object.values(routes).map((route) => route.close?.()));
-        server.closeIdleConnections();
+        closeIdle();
         await closed;
         clearTimeout(backstop);
       })();

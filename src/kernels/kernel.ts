@@ -59,6 +59,9 @@ export interface StartOptions {
   progress?: (message: string) => void;
 }
 
+/** The id and the folders of a session to come. Folders that are not there yet are made. */
+export type WarmSlot = Pick<StartOptions, "sessionId" | "workspaceDir" | "runDir">;
+
 /** Where kernels come from. */
 export interface KernelProvider {
   readonly name: string;
@@ -66,8 +69,11 @@ export interface KernelProvider {
   list(signal: AbortSignal): Promise<KernelInfo[]>;
   /** Resolves with a kernel that is ready for a cell. Aborting leaves nothing behind. */
   start(spec: KernelSpec, options: StartOptions): Promise<Kernel>;
-  /** Makes a kernel ready in advance, if this provider keeps some. Returns at once; failures show at the next start. */
-  warm?(): void;
+  /**
+   * Makes a kernel ready in advance for a session that does not exist yet. Its rights are fixed to these folders, so
+   * only a `start` for that session id takes it, once. Returns at once; a failure means that `start` begins anew.
+   */
+  warm?(slot: WarmSlot): void;
   dispose(): Promise<void>;
 }
 

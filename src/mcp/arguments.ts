@@ -37,11 +37,16 @@ export function describeArguments(tool: Tool): ToolArguments {
   };
 }
 
-/** Clients differ in what they understand: no dialect marker, and no bounds that only say what a double can hold. */
+/**
+ * Clients differ in what they understand: no dialect marker, no bounds that only say what a double can hold, and
+ * several types as alternatives, since a list of types is unknown to some.
+ */
 function portable(json: object): ArgumentsSchema {
   const text = JSON.stringify(json, (key, value) => {
-    if (key === "$schema") return undefined;
-    return value === Number.MIN_SAFE_INTEGER || value === Number.MAX_SAFE_INTEGER ? undefined : value;
+    if (key === "$schema" || value === Number.MIN_SAFE_INTEGER || value === Number.MAX_SAFE_INTEGER) return undefined;
+    if (!Array.isArray(value?.type)) return value;
+    const { type: types, ...rest } = value;
+    return { anyOf: types.map((type: string) => ({ type })), ...rest };
   });
   const schema = JSON.parse(text);
   return { ...schema, properties: schema.properties ?? {} };

@@ -123,7 +123,7 @@ class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
 
   /** Its request has no signal: an older client that loses its connection has not cancelled anything. */
   async serve(request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void> {
-    const messages = [body].flat() as JSONRPCMessage[];
+    const messages = [body ?? []].flat().filter(isMessage);
     const ids = messages.filter(isJSONRPCRequest).map((message) => message.id);
     if (ids.some((id) => this.#pending.has(id)) || new Set(ids).size < ids.length) {
       return refuse(response, 409, "Invalid request: a request with this id is still running", { code: -32600 });
@@ -152,10 +152,15 @@ class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
   /** A cancelled request is never answered: its stream would stay open, and the SDK would remember it, for good. */
   #forgetCancelled(message: JSONRPCMessage): void {
     if (!("method" in message) || message.method !== "notifications/cancelled") return;
-    const id = message.params?.requestId as RequestId | undefined;
+    const { requestId: id } = (message.params ?? {}) as { requestId?: RequestId };
     if (id === undefined || !this.#pending.has(id)) return;
     this.closeSSEStream(id);
     // With the stream gone nobody receives this; it makes the SDK let go of the id.
     void this.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "cancelled" } }).catch(() => {});
   }
+}
+
+/** Near enough to look into it; the SDK refuses what is not one. */
+function isMessage(value: unknown): value is JSONRPCMessage {
+  return typeof value === "object" && value !== null;
 }

@@ -5,6 +5,7 @@ import {
   type Resource,
   type Server,
 } from "@modelcontextprotocol/server";
+import * as z from "zod";
 import { CellwrightError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Session } from "../session/session.ts";
@@ -23,6 +24,9 @@ const MAX_WATCHED = 1_000;
 
 /** A cell may change many files in many steps; clients are told once per so many milliseconds. */
 const LIST_NOTICE_MS = 200;
+
+/** The SDK's own check of parameters answers a mistake in them as if it were ours. */
+const uriParams = z.object({ uri: z.string() });
 
 interface ResourceParts {
   sessions: Sessions;
@@ -47,17 +51,17 @@ export function offerResources(
       },
     ],
   }));
-  server.setRequestHandler("resources/read", ({ params }) => readFile(parts, { owner, uri: params.uri }));
+  server.setRequestHandler("resources/read", { params: uriParams }, ({ uri }) => readFile(parts, { owner, uri }));
 
   const watched = new Map<string, string>();
   if (era === "legacy") {
-    server.setRequestHandler("resources/subscribe", ({ params }) => {
-      if (watched.size >= MAX_WATCHED) throw refuse(params.uri, `A connection may watch ${MAX_WATCHED} files.`);
-      watched.set(canonical(params.uri), params.uri);
+    server.setRequestHandler("resources/subscribe", { params: uriParams }, ({ uri }) => {
+      if (watched.size >= MAX_WATCHED) throw refuse(uri, `A connection may watch ${MAX_WATCHED} files.`);
+      watched.set(canonical(uri), uri);
       return {};
     });
-    server.setRequestHandler("resources/unsubscribe", ({ params }) => {
-      watched.delete(canonical(params.uri));
+    server.setRequestHandler("resources/unsubscribe", { params: uriParams }, ({ uri }) => {
+      watched.delete(canonical(uri));
       return {};
     });
   }

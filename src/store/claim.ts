@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { link, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isAlive, startOf } from "./process-life.ts";
+import { isAlive, placeOfProcesses, startOf } from "./process-life.ts";
 import { ifThere, systemCode } from "./system-error.ts";
 
 /** Who claims: one store of one process. Two stores in one process are two claimants. */
@@ -9,14 +9,23 @@ export interface Claimant {
   token: string;
   pid: number;
   start?: string;
+  place?: string;
 }
 
 interface Lock extends Claimant {
   released?: boolean;
+  /** When the owner last said that it is there. */
+  seenMs: number;
 }
 
+/** How often an owner says that it is there, for those who cannot see its process: in another container, say. */
+export const REFRESH_MS = 15_000;
+/** Silence after which they take it for dead: a few refreshes, so that a busy moment is not a death. */
+const SILENCE_MS = 4 * REFRESH_MS;
+
 export async function thisClaimant(): Promise<Claimant> {
-  return { token: randomUUID(), pid: process.pid, start: await startOf(process.pid) };
+  const [start, place] = await Promise.all([startOf(process.pid), placeOfProcesses()]);
+  return { token: randomUUID(), pid: process.pid, start, place };
 }
 
 /**
@@ -34,7 +43,7 @@ export async function claim(folder: string, claimant: Claimant): Promise<boolean
       const lock = await readLock(folder, top);
       if (!lock) continue;
       if (lock.token === claimant.token && !lock.released) return true;
-      if (await isHeld(lock)) return false;
+      if (await isHeld(lock, claimant)) return false;
     }
     const mine = top + 1;
     if (!(await create(folder, mine, claimant))) continue;
@@ -55,8 +64,18 @@ export async function holder(folder: string, claimant: Claimant): Promise<Claima
     if (top === 0) return undefined;
     const lock = await readLock(folder, top);
     if (!lock) continue;
-    return lock.token !== claimant.token && (await isHeld(lock)) ? lock : undefined;
+    return lock.token !== claimant.token && (await isHeld(lock, claimant)) ? lock : undefined;
   }
+}
+
+/** Says that the claimant is still there. False when the folder is no longer its own. */
+export async function refresh(folder: string, claimant: Claimant): Promise<boolean> {
+  const top = Math.max(0, ...(await generations(folder)));
+  const lock = top > 0 ? await readLock(folder, top) : undefined;
+  if (lock?.token !== claimant.token) return false;
+  const now = new Date();
+  await utimes(lockPath(folder, top), now, now);
+  return true;
 }
 
 /** Gives the folder up, if the claimant has it. The file stays, marked, so that its number is not used again. */
@@ -64,12 +83,14 @@ export async function release(folder: string, claimant: Claimant): Promise<void>
   const top = Math.max(0, ...(await generations(folder)));
   const lock = top > 0 ? await readLock(folder, top) : undefined;
   if (!lock || lock.token !== claimant.token || lock.released) return;
-  const temporary = await writeTemporary(folder, { ...lock, released: true });
+  const temporary = await writeTemporary(folder, { ...claimant, released: true });
   await rename(temporary, lockPath(folder, top));
 }
 
-async function isHeld(lock: Lock): Promise<boolean> {
-  return !lock.released && (await isAlive(lock.pid, lock.start));
+async function isHeld(lock: Lock, claimant: Claimant): Promise<boolean> {
+  if (lock.released) return false;
+  if (lock.place !== claimant.place) return Date.now() - lock.seenMs < SILENCE_MS;
+  return isAlive(lock.pid, lock.start);
 }
 
 async function generations(folder: string): Promise<number[]> {
@@ -79,21 +100,22 @@ async function generations(folder: string): Promise<number[]> {
 
 /** Undefined when it was outnumbered and removed meanwhile. */
 async function readLock(folder: string, generation: number): Promise<Lock | undefined> {
-  const text = await ifThere(readFile(lockPath(folder, generation), "utf8"));
-  if (text === undefined) return undefined;
+  const path = lockPath(folder, generation);
+  const [text, stats] = await Promise.all([ifThere(readFile(path, "utf8")), ifThere(stat(path))]);
+  if (text === undefined || !stats) return undefined;
   try {
-    return JSON.parse(text);
+    return { ...JSON.parse(text), seenMs: stats.mtimeMs };
   } catch {
     // Only a power cut leaves an incomplete file here, and nobody who was alive before it still is.
-    return { token: "", pid: 0, released: true };
+    return { token: "", pid: 0, released: true, seenMs: 0 };
   }
 }
 
 /** False if somebody else made it, or the whole folder was forgotten meanwhile. */
-async function create(folder: string, generation: number, lock: Lock): Promise<boolean> {
+async function create(folder: string, generation: number, claimant: Claimant): Promise<boolean> {
   let temporary: string | undefined;
   try {
-    temporary = await writeTemporary(folder, lock);
+    temporary = await writeTemporary(folder, claimant);
     await link(temporary, lockPath(folder, generation));
     return true;
   } catch (error) {
@@ -104,7 +126,7 @@ async function create(folder: string, generation: number, lock: Lock): Promise<b
   }
 }
 
-async function writeTemporary(folder: string, lock: Lock): Promise<string> {
+async function writeTemporary(folder: string, lock: Omit<Lock, "seenMs">): Promise<string> {
   const path = join(folder, `.lock-${randomUUID()}.tmp`);
   await writeFile(path, JSON.stringify(lock), { mode: 0o600, flag: "wx" });
   return path;

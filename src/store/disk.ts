@@ -5,7 +5,7 @@ import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
 import { blobUri, isSessionId, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
-import { type Claimant, claim, holder, release, thisClaimant } from "./claim.ts";
+import { type Claimant, claim, holder, REFRESH_MS, refresh, release, thisClaimant } from "./claim.ts";
 import { DiskSession } from "./disk-session.ts";
 import { removeFolder } from "./remove-folder.ts";
 import { FileSpill } from "./spill.ts";
@@ -20,7 +20,7 @@ export async function openDiskStore({ dataDir, log }: { dataDir: string; log: Lo
   await mkdir(join(dataDir, "sessions"), { recursive: true, mode: 0o700 });
   await mkdir(join(dataDir, "trash"), { recursive: true, mode: 0o700 });
   const store = new DiskStore(dataDir, log, await thisClaimant());
-  store.emptyTrash();
+  store.start();
   return store;
 }
 
@@ -34,7 +34,8 @@ class DiskStore implements Store {
   readonly #spills = new Map<string, FileSpill>();
   readonly #unreadable = new Set<string>();
   readonly #disposing = new AbortController();
-  #cleaning: Promise<void> = Promise.resolve();
+  #cleaning: Promise<void> | undefined;
+  #refreshing: NodeJS.Timeout | undefined;
 
   constructor(dataDir: string, log: Log, claimant: Claimant) {
     this.#dataDir = dataDir;
@@ -62,7 +63,9 @@ class DiskStore implements Store {
 
   async claimedBy(sessionId: string): Promise<string | undefined> {
     const other = await holder(this.#session(sessionId).folder, this.#claimant);
-    return other && `process ${other.pid} on this machine`;
+    if (!other) return undefined;
+    const isHere = other.place === this.#claimant.place;
+    return `process ${other.pid} ${isHere ? "on this machine" : "in another container or on another machine"}`;
   }
 
   async release(sessionId: string): Promise<void> {
@@ -141,17 +144,27 @@ class DiskStore implements Store {
 
   async dispose(): Promise<void> {
     this.#disposing.abort();
+    clearInterval(this.#refreshing);
     for (const spill of this.#spills.values()) await spill.close();
     for (const id of this.#open.keys()) await this.#close(id);
     for (const id of this.#claimed) await this.release(id);
     await this.#cleaning;
   }
 
-  /** Removes in the background what a program that ended meanwhile was still removing. */
-  emptyTrash(): void {
+  /** What goes on in the background until the store is disposed of. */
+  start(): void {
     this.#cleaning = this.#emptyTrash().catch((error) => this.#log.warn("cannot empty the trash", error));
+    this.#refreshing = setInterval(() => void this.#refresh(), REFRESH_MS).unref();
   }
 
+  async #refresh(): Promise<void> {
+    for (const id of this.#claimed) {
+      const isOurs = await refresh(this.#session(id).folder, this.#claimant).catch(() => true);
+      if (!isOurs && this.#claimed.has(id)) this.#log.error(`session ${id} was taken over by another process`);
+    }
+  }
+
+  /** Removes what a program that ended meanwhile was still removing. */
   async #emptyTrash(): Promise<void> {
     const trash = join(this.#dataDir, "trash");
     for (const name of await readdir(trash)) await removeFolder(join(trash, name), this.#disposing.signal);

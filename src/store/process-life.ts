@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readFile, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
 import { systemCode } from "./system-error.ts";
 
@@ -25,16 +25,23 @@ export async function isAlive(pid: number, start: string | undefined): Promise<b
   return process.platform === "linux" ? now === start : now === undefined || now === start;
 }
 
-/** Counted since the machine started, so the machine's start is part of it. */
+/**
+ * Where a process number means what it means here: this start of this machine and, on Linux, this container. A process
+ * of another place cannot be looked for.
+ */
+export async function placeOfProcesses(): Promise<string | undefined> {
+  if (process.platform !== "linux") return undefined;
+  const [boot, container] = await Promise.all([
+    readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => ""),
+    readlink("/proc/self/ns/pid").catch(() => ""),
+  ]);
+  return `${boot.trim()} ${container}`;
+}
+
 async function startOnLinux(pid: number): Promise<string | undefined> {
-  try {
-    const boot = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
-    const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-    // The second field is the program's name and may hold spaces and brackets; the state is the first one after it.
-    const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    const isDead = state === "Z" || state === "X";
-    return isDead ? undefined : `${fields[18]}@${boot}`;
-  } catch {
-    return undefined;
-  }
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  // The second field is the program's name and may hold spaces and brackets; the state is the first one after it.
+  const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const isDead = state === "Z" || state === "X";
+  return isDead ? undefined : fields[18];
 }

@@ -43,7 +43,7 @@ function* entries(folder: Buffer): Generator<{ path: Buffer; isFolder: boolean }
       const path = Buffer.concat([folder, Buffer.from("/"), entry.name as unknown as Buffer]);
       const isFolder = entry.isDirectory();
       // A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved.
-      if (isFolder && ((unlessGone(() => lstatSync(path))?.mode ?? 0) & 0o700) !== 0o700) chmodSync(path, 0o700);
+      if (isFolder) unlessGone(() => (lstatSync(path).mode & 0o700) === 0o700 || chmodSync(path, 0o700));
       yield { path, isFolder };
     }
   } finally {

@@ -16,7 +16,10 @@ export interface Store {
   begin(sessionId: string, execution: Execution): Promise<void>;
   /** Written before the reply is sent; again for the same execution if late output arrived. */
   finish(sessionId: string, execution: Execution): Promise<void>;
-  /** Executions in the order they began. One that never finished has status `kernel_died` and says so in a notice. */
+  /**
+   * Executions in the order they began. One that is still running is as `begin` wrote it; one whose end nobody can write
+   * any more, because its process is gone or released the session, has status `kernel_died` and says so in a notice.
+   */
   history(sessionId: string): Promise<Execution[]>;
 
   /** Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes twice give the same URI. */

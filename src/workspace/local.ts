@@ -1,6 +1,7 @@
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CellwrightError } from "../errors.ts";
-import { compare, takePicture } from "./changes.ts";
+import { compare, type Picture, takePicture } from "./changes.ts";
 import type { Folder, OpenFolder } from "./folder.ts";
 import { listFolder } from "./list.ts";
 import { mimeTypeOf } from "./mime.ts";
@@ -27,19 +28,15 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
     }
   }
 
-  /** A cell may remove the workspace itself; that leaves an empty one. */
-  function openRoot(): Folder | undefined {
+  /** Looking must not fail for what a cell did: a removed workspace is an empty one, a replaced one cannot be told. */
+  async function picture(): Promise<Picture> {
+    let folder: Folder;
     try {
-      return openFolder(root);
+      folder = openFolder(root);
     } catch (error) {
-      if (failedWith(error, "ENOENT")) return undefined;
-      throw explain(error, ".");
+      if (!failedWith(error)) throw error;
+      return { files: new Map(), complete: error.code === "ENOENT", totalBytes: 0 };
     }
-  }
-
-  async function picture() {
-    const folder = openRoot();
-    if (!folder) return { files: new Map<string, string>(), complete: true, totalBytes: 0 };
     try {
       return await takePicture(folder);
     } finally {
@@ -49,17 +46,10 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
 
   return {
     async list(path, { recursive = false, limit = MAX_ENTRIES } = {}) {
-      const names = namesOf(path);
-      const prefix = names.map((name) => `${name}/`).join("");
-      if (names.length === 0) {
-        const folder = openRoot();
-        if (!folder) return { entries: [], more: false };
-        try {
-          return listFolder(folder, { prefix, recursive, limit });
-        } finally {
-          folder.close();
-        }
-      }
+      const prefix = namesOf(path)
+        .map((name) => `${name}/`)
+        .join("");
+      if (prefix === "" && !existsSync(root)) return { entries: [], more: false };
       return opened(path, {}, async ({ folder, name, stats }) => {
         if (!stats) throw notFound(path, folder, name);
         if (!stats.isDirectory()) throw new CellwrightError("invalid_input", `\`${shown(path)}\` is not a folder.`);

@@ -36,31 +36,28 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
     found = false;
     for (const { name, isFolder } of entries(top)) {
       found = true;
+      if (isFolder) await removeFolder(name);
+      else calmly(() => unlinkSync(at(top, name)));
       if (!(await goOn())) return;
-      if (!isFolder) {
-        unlink(top, name);
-        continue;
-      }
-      openUp(top, name);
-      const inside = top.enter(name);
-      try {
-        if (!(await moveUp(inside))) return;
-      } finally {
-        inside.close();
-      }
-      removeIfEmpty(top, name);
     }
   }
 
-  async function moveUp(inside: Folder): Promise<boolean> {
-    for (const { name, isFolder } of entries(inside)) {
-      if (!(await goOn())) return false;
-      if (isFolder) {
-        openUp(inside, name);
-        renameSync(at(inside, name), at(top, temporaryName()));
-      } else unlink(inside, name);
+  async function removeFolder(name: Name): Promise<void> {
+    calmly(() => openUp(top, name));
+    const inside = calmly(() => top.enter(name));
+    if (!inside) return;
+    try {
+      for (const child of entries(inside)) {
+        if (child.isFolder) {
+          calmly(() => openUp(inside, child.name));
+          calmly(() => renameSync(at(inside, child.name), at(top, temporaryName())));
+        } else calmly(() => unlinkSync(at(inside, child.name)));
+        if (!(await goOn())) return;
+      }
+    } finally {
+      inside.close();
     }
-    return true;
+    calmly(() => rmdirSync(at(top, name)));
   }
 
   async function goOn(): Promise<boolean> {
@@ -74,6 +71,16 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
   }
 }
 
+/** A cell may be busy in the same folder. What is no longer as it was listed is seen again in the next round, or gone. */
+function calmly<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (failedWith(error, "ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENOTEMPTY", "EEXIST")) return undefined;
+    throw error;
+  }
+}
+
 /** A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved. */
 function openUp(folder: Folder, name: Name): void {
   const stats = look(folder, name);
@@ -83,23 +90,5 @@ function openUp(folder: Folder, name: Name): void {
     chmodSync(inside.self, 0o700);
   } finally {
     inside.close();
-  }
-}
-
-/** A cell may be busy with the same folder: gone already is as good, and a folder by now has its turn later. */
-function unlink(folder: Folder, name: Name): void {
-  try {
-    unlinkSync(at(folder, name));
-  } catch (error) {
-    if (!failedWith(error, "ENOENT", "EISDIR")) throw error;
-  }
-}
-
-/** What a cell put in meanwhile is found in the next round. */
-function removeIfEmpty(folder: Folder, name: Name): void {
-  try {
-    rmdirSync(at(folder, name));
-  } catch (error) {
-    if (!failedWith(error, "ENOENT", "ENOTEMPTY", "EEXIST")) throw error;
   }
 }

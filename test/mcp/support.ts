@@ -35,7 +35,10 @@ export interface Seen {
 }
 
 /** A server over a fake kernel, with tools that show what reaches a tool. */
-export function createWorld({ options: changed, ...rest }: Partial<Omit<ServerParts, "options">> & { options?: Partial<Options> } = {}) {
+export function createWorld({
+  options: changed,
+  ...rest
+}: Partial<Omit<ServerParts, "options">> & { options?: Partial<Options> } = {}) {
   const lines: string[] = [];
   const log = createLog("debug", (line) => lines.push(line));
   const options: Options = { ...defaultOptions(), host: "127.0.0.1", port: 0, ...changed };
@@ -86,7 +89,8 @@ function testTools(seen: Seen): Tool[] {
         target: z.union([z.string(), z.number()]).optional().describe("To whom."),
         extra: z.record(z.string(), z.json()).optional().describe("Anything."),
       }),
-      run: async (input, { owner }) => text(`${owner}: ${input.text.repeat(input.times)} ${JSON.stringify(input.extra)}`),
+      run: async (input, { owner }) =>
+        text(`${owner}: ${input.text.repeat(input.times)} ${JSON.stringify(input.extra)}`),
     }) as Tool,
     defineTool({
       name: "block",
@@ -239,7 +243,9 @@ export async function connect(
     const v1 = new ClientV1(info);
     v1.onerror = () => {};
     const transport =
-      "url" in to ? new HttpV1(to.url, { requestInit, fetch: fetchUntil }) : new StreamTransport(to.toServer, to.fromServer);
+      "url" in to
+        ? new HttpV1(to.url, { requestInit, fetch: fetchUntil })
+        : new StreamTransport(to.toServer, to.fromServer);
     await v1.connect(transport as TransportV1);
     return {
       era: "legacy",
@@ -274,7 +280,9 @@ export async function connect(
     const v2 = new ClientV2(info, era === "modern" ? { versionNegotiation: { mode: "auto" } } : {});
     v2.onerror = () => {};
     const transport =
-      "url" in to ? new HttpV2(to.url, { requestInit, fetch: fetchUntil }) : new StreamTransport(to.toServer, to.fromServer);
+      "url" in to
+        ? new HttpV2(to.url, { requestInit, fetch: fetchUntil })
+        : new StreamTransport(to.toServer, to.fromServer);
     await v2.connect(transport as never);
     const messages: { logger?: string; data: unknown }[] = [];
     let asked: string | undefined;

@@ -20,6 +20,7 @@ const ignoredTypes = /^application\/(vnd\.jupyter\.widget-(view|state)\+json|vnd
 const namelessObject = /^<[^\n]*>$/;
 /** More of an HTML page is not worth a reader's time; the page is linked. */
 const HTML_TEXT_CHARS = 2_000;
+const HTML_READ_CHARS = 100_000;
 
 export function bundleParts(data: MimeBundle): BundleParts {
   const forms = new Map(Object.entries(data).map(([mimeType, value]) => [mimeType, value]));
@@ -77,17 +78,37 @@ function jsonText(value: unknown): string {
 
 const entities: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', nbsp: " ", "#39": "'", apos: "'" };
 
-/** The words of a page without its tags, roughly: for a model that has nothing else to read. */
+/**
+ * The words of a page without its tags, roughly: for a model that has nothing else to read. The page is a cell's work
+ * and may be made to be slow to read, so each step goes through it once.
+ */
 function htmlText(html: string): string {
-  return html
-    .slice(0, 200_000)
-    .replace(/<(script|style)\b[\s\S]*?<\/\1\s*>/gi, "")
-    .replace(/<!--[\s\S]*?-->/g, "")
-    .replace(/<\/(p|div|tr|li|h\d|table|pre)\s*>|<br\s*\/?>/gi, "\n")
-    .replace(/<\/t[dh]\s*>/gi, "\t")
-    .replace(/<[^>]*>/g, "")
-    .replace(/&(#39|\w+);/g, (whole, name) => entities[name] ?? whole)
-    .replace(/[ \t]*\n\s*/g, "\n")
-    .trim()
+  let text = html.slice(0, HTML_READ_CHARS);
+  text = without(text, "<!--", "-->");
+  text = without(text, "<script", "</script>");
+  text = without(text, "<style", "</style>");
+  return text
+    .replace(/<(?:\/(?:p|div|tr|li|h\d|table|pre)|br ?\/?)>/gi, "\n")
+    .replace(/<\/t[dh]>/gi, " ")
+    .replace(/<[^<>]*>/g, "")
+    .replace(/&(#39|[a-z]{2,4});/g, (whole, name) => entities[name] ?? whole)
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join("\n")
     .slice(0, HTML_TEXT_CHARS);
+}
+
+/** Leaves out everything from each `open` to the next `close`. */
+function without(text: string, open: string, close: string): string {
+  const lower = text.toLowerCase();
+  let kept = "";
+  for (let at = 0; ; ) {
+    const start = lower.indexOf(open, at);
+    if (start < 0) return kept + text.slice(at);
+    kept += text.slice(at, start);
+    const end = lower.indexOf(close, start);
+    if (end < 0) return kept;
+    at = end + close.length;
+  }
 }

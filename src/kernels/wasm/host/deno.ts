@@ -5,6 +5,7 @@ interface DenoNamespace {
   readonly version: { deno: string };
   readonly stdin: { readonly readable: AsyncIterable<Uint8Array> };
   readonly stdout: { write(bytes: Uint8Array): Promise<number> };
+  memoryUsage(): { rss: number };
   exit(code?: number): never;
   readFileSync(path: string): Uint8Array<ArrayBuffer>;
   readTextFileSync(path: string): string;

@@ -33,8 +33,8 @@ export type Report =
   | { type: "stream"; cell: number; name: "stdout" | "stderr"; text: string }
   | { type: "event"; cell: number; event: unknown }
   | { type: "answer"; id: number; answer: unknown }
-  /** The worker gave a sign of life since the last ping. */
-  | { type: "alive" }
+  /** Answers a ping: whether the worker gave a sign of life since the ping before, and what the process uses. */
+  | { type: "pulse"; alive: boolean; rssBytes: number; cpuMs: number }
   /** The worker is of no more use; the process should be killed. */
   | { type: "broken"; reason: string };
 

@@ -1,5 +1,5 @@
-import type { Quota } from "./quota.ts";
 import type { EmscriptenFs, FsAttributes } from "./pyodide.ts";
+import type { Quota } from "./quota.ts";
 
 /** Emscripten's numbers for what Deno throws without one. */
 const errnos: Record<string, number> = {

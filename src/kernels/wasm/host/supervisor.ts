@@ -2,6 +2,7 @@
  * Main isolate of a kernel's process. It never runs user code: it owns stdin, stdout and the interrupt buffer, which a
  * worker busy with a synchronous cell could not listen to.
  */
+import process from "node:process";
 import { deno, startWorker } from "./deno.ts";
 import type { Command, Report, StartCommand } from "./frames.ts";
 import { LineSplitter } from "./lines.ts";
@@ -29,6 +30,7 @@ let broken = false;
 let lastBeats = 0;
 let runningCell: number | undefined;
 let ready = false;
+let sending = Promise.resolve();
 
 const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url), {
   read: [start.pyodideDir, start.workspaceDir, start.siteDir],
@@ -99,10 +101,16 @@ function handle(command: Command): void {
   } else if (command.op === "inspect") {
     tellWorker({ op: "inspect", id: command.id, query: command.query });
   } else if (command.op === "ping") {
-    if (ring.beats !== lastBeats) void send([{ type: "alive" }]);
-    lastBeats = ring.beats;
+    void send([pulse()]);
     tellWorker({ op: "ping" });
   }
+}
+
+function pulse(): Report {
+  const alive = ring.beats !== lastBeats;
+  lastBeats = ring.beats;
+  const cpu = process.cpuUsage();
+  return { type: "pulse", alive, rssBytes: deno.memoryUsage().rss, cpuMs: (cpu.user + cpu.system) / 1000 };
 }
 
 function started(message: WorkerStarted): void {
@@ -148,8 +156,6 @@ function breakDown(reason: string): void {
   broken = true;
   void send([{ type: "broken", reason }]);
 }
-
-let sending = Promise.resolve();
 
 /** Lines leave in call order and without blocking this isolate, which has to hear an interrupt during a flood. */
 function send(reports: Report[]): Promise<void> {

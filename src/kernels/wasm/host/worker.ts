@@ -5,7 +5,7 @@ import { growMemoryFor } from "./memory.ts";
 import { mendNodeFs } from "./nodefs.ts";
 import { loadPyodide, moduleFactory, type Pyodide } from "./pyodide.ts";
 import { Quota } from "./quota.ts";
-import { MAX_RECORD_BYTES, RingWriter, kinds } from "./ring.ts";
+import { kinds, MAX_RECORD_BYTES, RingWriter } from "./ring.ts";
 
 export type WorkerCommand =
   | WorkerStart
@@ -122,6 +122,12 @@ function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
   return {
     /** At most 16 k characters at a time, so that one record holds them whole. */
     stream(isStderr: boolean, cell: number, text: string): void {
+      if (!text.isWellFormed()) {
+        // UTF-8 has no lone surrogates; JSON does.
+        const event = { type: "stream", name: isStderr ? "stderr" : "stdout", text };
+        ring.write(kinds.event, cell, encoder.encode(JSON.stringify(event)));
+        return;
+      }
       const { written } = encoder.encodeInto(text, scratch);
       ring.write(isStderr ? kinds.stderr : kinds.stdout, cell, scratch.subarray(0, written));
     },

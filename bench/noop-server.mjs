@@ -1,0 +1,9 @@
+// The least an MCP server can do over stdio, with the same SDK: what a call costs before we do anything.
+import { McpServer } from "@modelcontextprotocol/server";
+import { serveStdio } from "@modelcontextprotocol/server/stdio";
+
+serveStdio(() => {
+  const server = new McpServer({ name: "noop", version: "1.0.0" });
+  server.registerTool("noop", { description: "Does nothing." }, async () => ({ content: [{ type: "text", text: "ok" }] }));
+  return server;
+});

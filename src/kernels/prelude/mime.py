@@ -1,0 +1,104 @@
+"""A value in every form it offers, as a MIME bundle: text as is, binary as base64, JSON as values."""
+
+import base64
+import json
+
+# Characters of a text/plain repr. A reply shows a few thousand; the rest only has to be enough to look through.
+MAX_PLAIN_CHARS = 1_000_000
+# Characters of a whole bundle, base64 included: some hundred times an image that a client accepts.
+MAX_BUNDLE_CHARS = 16 * 1024 * 1024
+
+_METHODS = {
+    "_repr_html_": "text/html",
+    "_repr_markdown_": "text/markdown",
+    "_repr_svg_": "image/svg+xml",
+    "_repr_png_": "image/png",
+    "_repr_jpeg_": "image/jpeg",
+    "_repr_latex_": "text/latex",
+    "_repr_json_": "application/json",
+    "_repr_javascript_": "application/javascript",
+    "_repr_pdf_": "application/pdf",
+}
+
+
+def bundle(value):
+    """Never raises an Exception: a form that cannot be made is left out, a failing repr is described."""
+    data = {} if isinstance(value, type) else _offered(value)
+    if "text/plain" not in data:
+        data["text/plain"] = plain(value)
+    return data
+
+
+def to_json(event, data):
+    """The event with its bundle as ASCII JSON; a bundle that is too large is replaced by a sentence."""
+    data = {str(kind): _json_ready(form) for kind, form in data.items() if form is not None}
+    size = sum(len(form) if isinstance(form, str) else len(json.dumps(form)) for form in data.values())
+    if size > MAX_BUNDLE_CHARS:
+        data = {
+            "text/plain": f"<left out: this output is {size / 2**20:.0f} MB, and at most "
+            f"{MAX_BUNDLE_CHARS // 2**20} MB can be shown. Write it to a file in the workspace instead.>"
+        }
+    return json.dumps({**event, "data": data})
+
+
+def plain(value):
+    try:
+        text = _bounded_repr(value)
+    except Exception as error:
+        return f"<{type(value).__name__} object; its repr failed with {_described(error)}>"
+    if len(text) <= MAX_PLAIN_CHARS:
+        return text
+    return f"{text[:MAX_PLAIN_CHARS]}… <cut: the repr is longer than {MAX_PLAIN_CHARS} characters>"
+
+
+def _bounded_repr(value):
+    """Builds no more of the repr of a huge builtin than can be shown."""
+    if type(value) in (str, bytes, bytearray, list, tuple) and len(value) > MAX_PLAIN_CHARS:
+        return repr(value[: MAX_PLAIN_CHARS + 1])
+    text = repr(value)
+    return text if type(text) is str else str(text)
+
+
+def _offered(value):
+    data = {}
+    # Looked up on the class: an object that answers to every attribute offers nothing on purpose.
+    for name, kind in _METHODS.items():
+        if getattr(type(value), name, None) is not None:
+            form = _attempt(getattr(value, name))
+            form = form[0] if isinstance(form, tuple) else form
+            if form is not None:
+                data[kind] = form
+    if getattr(type(value), "_repr_mimebundle_", None) is not None:
+        offered = _attempt(lambda: value._repr_mimebundle_(include=None, exclude=None))
+        if offered is None:
+            offered = _attempt(value._repr_mimebundle_)
+        offered = offered[0] if isinstance(offered, tuple) and offered else offered
+        if isinstance(offered, dict):
+            data.update(offered)
+    return data
+
+
+def _attempt(make):
+    try:
+        return make()
+    except Exception:
+        return None
+
+
+def _json_ready(form):
+    if isinstance(form, (bytes, bytearray, memoryview)):
+        return base64.b64encode(form).decode("ascii")
+    if isinstance(form, str):
+        return str(form)
+    try:
+        json.dumps(form, allow_nan=False)
+        return form
+    except Exception:
+        return plain(form)
+
+
+def _described(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

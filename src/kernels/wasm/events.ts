@@ -1,0 +1,43 @@
+import type { ExecutionEvent, MimeBundle } from "../../execution.ts";
+
+/** An event as it came from the kernel, checked: user code can send anything. Nothing: not an event. */
+export function parseEvent(value: unknown): ExecutionEvent | undefined {
+  if (!isRecord(value)) return undefined;
+  const { type } = value;
+  if (type === "stream") {
+    const { name, text } = value;
+    if ((name !== "stdout" && name !== "stderr") || typeof text !== "string") return undefined;
+    return { type, name, text };
+  }
+  if (type === "display") {
+    const { data, displayId } = value;
+    if (!isRecord(data)) return undefined;
+    return typeof displayId === "string" ? { type, data: bundle(data), displayId } : { type, data: bundle(data) };
+  }
+  if (type === "update") {
+    const { data, displayId } = value;
+    return isRecord(data) && typeof displayId === "string" ? { type, data: bundle(data), displayId } : undefined;
+  }
+  if (type === "clear") return { type, wait: value.wait === true };
+  if (type === "result") return isRecord(value.data) ? { type, data: bundle(value.data) } : undefined;
+  if (type === "error") {
+    const { name, message, traceback } = value;
+    if (typeof name !== "string" || typeof message !== "string" || !Array.isArray(traceback)) return undefined;
+    return { type, name, message, traceback: traceback.map(String) };
+  }
+  if (type === "done") {
+    const { status, executionCount } = value;
+    if (status !== "ok" && status !== "error") return undefined;
+    return { type, status, executionCount: typeof executionCount === "number" ? executionCount : null };
+  }
+  return undefined;
+}
+
+/** Only keys that are MIME types: `__proto__` is not one. */
+function bundle(data: Record<string, unknown>): MimeBundle {
+  return Object.fromEntries(Object.entries(data).filter(([kind]) => kind.includes("/")));
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,45 @@
+/**
+ * Builds the memory snapshot that kernels start from: `build-snapshot <pyodide folder> <snapshot file> <module>=<file> …`.
+ * Run by Deno itself, since a snapshot made by another runtime does not load.
+ */
+import { deno } from "./deno.ts";
+import { loadPyodide } from "./pyodide.ts";
+
+const [pyodideDir = "", snapshotFile = "", ...modules] = deno.args;
+const python = await loadPyodide(pyodideDir, { env: { HOME: "/home/user" }, _makeSnapshot: true });
+
+// Files are not part of a snapshot, loaded modules are. Their file name tells tracebacks to leave their frames out.
+python.runPython(`
+def prepare():
+    import sys
+    import types
+
+    package = sys.modules["_cellwright"] = types.ModuleType("_cellwright")
+    package.__path__ = []
+
+    def load(name, source):
+        module = types.ModuleType("_cellwright." + name)
+        sys.modules[module.__name__] = module
+        exec(compile(source, "<cellwright>/" + name + ".py", "exec"), module.__dict__)
+        setattr(package, name, module)
+
+    package.load = load
+
+prepare()
+del prepare
+`);
+const { load } = python.pyimport("_cellwright") as { load: Loader };
+for (const module of modules) {
+  const [name = "", file = ""] = module.split("=");
+  load(name, deno.readTextFileSync(file));
+}
+load.destroy();
+
+// A native library in the snapshot corrupts it: the heap is saved, the function table is not.
+if (Object.keys(python._module.LDSO.loadedLibsByName).length > 1) throw new Error("A native library was loaded.");
+deno.writeFileSync(snapshotFile, python.makeMemorySnapshot());
+
+interface Loader {
+  (name: string, source: string): void;
+  destroy(): void;
+}

@@ -1,0 +1,185 @@
+"""Runs cells. Lives in the snapshot; `attach` connects it to a fresh process."""
+
+import asyncio
+import base64
+import builtins
+import contextvars
+import json
+import random
+import signal
+import sys
+import time
+
+from _cellwright import failure, mime, output as outputs, refusals, showing, source, variables
+
+_SLEEP_SLICE_S = 0.02
+
+_namespace = sys.modules["__main__"].__dict__
+_output = outputs.Output()
+_stdout = outputs.Stream(_output, False)
+_stderr = outputs.Stream(_output, True)
+_compiler = source.Compiler()
+# All cells run in one context: what a cell sets in a context variable is there in the next.
+_context = contextvars.copy_context()
+
+_host = None
+_count = 0
+_cell = None
+_codes = None
+_has_value = False
+_task = None
+
+
+def attach(host):
+    """Connects a restored Python to its process, and undoes what all restores have in common: their randomness."""
+    global _host
+    _host = host
+    _output.attach(host)
+    random.seed()
+    sys.stdout = sys.__stdout__ = _stdout
+    sys.stderr = sys.__stderr__ = _stderr
+    sys.path.insert(0, "")
+    sys.path.append("/site")
+    loop = asyncio.get_event_loop()
+    loop._keyboard_interrupt_handler = loop._system_exit_handler = _report_stray
+    return ".".join(map(str, sys.version_info[:3]))
+
+
+def start(tag, request):
+    """Begins a cell, and ends it too unless it has to be awaited: then returns False, and `finish` goes on with it."""
+    global _cell, _codes, _has_value
+    request = json.loads(request)
+    _cell = outputs.Cell(tag, request["silent"])
+    _context.run(_output.begin, _cell)
+    value = error = None
+    try:
+        _prepare(request)
+        if any(map(source.is_awaitable, _codes)):
+            _host.interruptible(True)
+            return False
+        value = _context.run(_run, _codes)
+    except BaseException as raised:
+        error = raised
+    _context.run(_end, value, error)
+    return True
+
+
+async def finish():
+    global _task
+    value = error = None
+    try:
+        # The body never raises: an exception that leaves a task also leaves its mark on the event loop.
+        _task = asyncio.get_event_loop().create_task(_run_awaiting(_codes), context=_context)
+        value, error = await _task
+    except BaseException as raised:
+        error = raised
+    finally:
+        _task = None
+    _context.run(_end, value, error)
+
+
+def cancel():
+    """Ends a pending await. A cell that is not waiting gets a KeyboardInterrupt instead, from the host."""
+    if _task is not None:
+        _cell.interrupted = True
+        _task.cancel()
+
+
+def inspect(query):
+    return json.dumps(variables.answer(_namespace, json.loads(query)))
+
+
+def write_fd(name, data):
+    """What was written to file descriptor 1 or 2, past `sys.stdout`."""
+    (_stderr if name == "stderr" else _stdout).buffer.write(data.to_bytes())
+
+
+def _prepare(request):
+    global _count, _codes, _has_value
+    if not request["silent"]:
+        _count += 1
+    _codes = ()
+    filename = "<cell silent>" if request["silent"] else f"<cell {_count}>"
+    _codes, _has_value = _compiler.compile(request["code"], filename)
+    _namespace.update(json.loads(request["variables"]))
+    for name, text in request["bytes"].items():
+        _namespace[name] = base64.b64decode(text)
+
+
+def _run(codes):
+    value = None
+    _host.interruptible(True)
+    for code in codes:
+        value = eval(code, _namespace)
+    return value
+
+
+async def _run_awaiting(codes):
+    value = None
+    try:
+        for code in codes:
+            value = eval(code, _namespace)
+            if source.is_awaitable(code):
+                value = await value
+        return value, None
+    except BaseException as error:
+        return None, error
+
+
+def _end(value, error):
+    """Reports how the cell ended. Showing the value runs user code once more, and may itself be interrupted."""
+    global _codes
+    cell = _cell
+    has_value = _has_value and error is None and value is not None
+    _codes = None
+    if has_value:
+        try:
+            _show_result(value, cell)
+        except BaseException as raised:
+            error = raised
+    _host.interruptible(False)
+    if error is not None:
+        if cell.interrupted and isinstance(error, asyncio.CancelledError):
+            error = KeyboardInterrupt().with_traceback(error.__traceback__)
+        report = failure.describe(error)
+    _output.end(cell)
+    if error is not None:
+        _output.event(report)
+    status = "ok" if error is None else "error"
+    _output.event({"type": "done", "status": status, "executionCount": None if cell.silent else _count})
+
+
+def _show_result(value, cell):
+    if not cell.silent:
+        _namespace["___"] = _namespace.get("__", "")
+        _namespace["__"] = _namespace.get("_", "")
+        _namespace["_"] = value
+    _output.display(mime.to_json({"type": "result"}, mime.bundle(value)))
+
+
+def _report_stray(*_args):
+    """A task that was left behind ended by KeyboardInterrupt or SystemExit: neither may end the event loop."""
+    error = sys.exception()
+    if error is not None:
+        _stderr.write("".join(failure.describe(error)["traceback"]) + "\n")
+
+
+def _sleep(seconds, /):
+    """`time.sleep` in slices: in one piece it could not be interrupted, and would look like a dead worker."""
+    if not isinstance(seconds, (int, float)) and not hasattr(seconds, "__float__") and not hasattr(seconds, "__index__"):
+        raise TypeError(f"'{type(seconds).__name__}' object cannot be interpreted as an integer")
+    left = float(seconds)
+    if left < 0:
+        raise ValueError("sleep length must be non-negative")
+    end = time.monotonic() + left
+    _output.flush()
+    while left > 0:
+        if _host.sleep(min(left, _SLEEP_SLICE_S) * 1000):
+            signal.raise_signal(signal.SIGINT)
+        left = end - time.monotonic()
+
+
+time.sleep = _sleep
+builtins.display, builtins.clear_output = showing.create(_output)
+refusals.install(sys)
+variables.hide(_namespace)

@@ -1,0 +1,105 @@
+import { join, parse } from "node:path";
+import { bubblewrapArgs } from "../../jail/bubblewrap.ts";
+import type { Jail, Mount } from "../../jail/jail.ts";
+import type { StartCommand } from "./host/frames.ts";
+import type { Sources } from "./sources.ts";
+
+/** Heap of each JavaScript isolate in a kernel. Python's memory is not in it; a cell that builds in JavaScript is. */
+export const OLD_SPACE_MB = 256;
+const PAGES_PER_MB = 16;
+
+/** Where a jailed kernel sees its files. Not below `/workspace`: NODEFS mixes up real and virtual paths that are equal. */
+const JAIL_ROOT = "/cell";
+
+export interface LaunchOptions {
+  sources: Sources;
+  snapshotFile: string;
+  workspaceDir: string;
+  siteDir: string;
+  denoDir: string;
+  memoryMb: number;
+  diskMb: number;
+  /** The libraries Deno needs inside bubblewrap; without them, it runs without a jail. */
+  jailLibraries?: string[] | undefined;
+}
+
+/** How a kernel's process is started, and the paths as it sees them. */
+export interface Launch {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  workingDir: string;
+  jailed: boolean;
+  start: Omit<StartCommand, "nonce">;
+}
+
+export function planLaunch(options: LaunchOptions): Launch {
+  const { sources, jailLibraries } = options;
+  const mounts: Mount[] = [];
+  const seenAs = (from: string, name: string): string => {
+    if (!jailLibraries) return from;
+    const at = `${JAIL_ROOT}/${name}`;
+    mounts.push({ from, at });
+    return at;
+  };
+  const denoFile = seenAs(sources.denoFile, "deno");
+  const pyodideDir = seenAs(sources.pyodideDir, "pyodide");
+  const hostDir = seenAs(sources.hostDir, "host");
+  const snapshotFile = seenAs(options.snapshotFile, "snapshot");
+  const siteDir = seenAs(options.siteDir, "site");
+  const readOnly = mounts.splice(0);
+  const workspaceDir = seenAs(options.workspaceDir, "files");
+  const denoDir = seenAs(options.denoDir, "deno-dir");
+  const supervisorFile = join(hostDir, sources.supervisorFile.slice(sources.hostDir.length));
+  const env = denoEnv(denoDir);
+  const args = [
+    ...runArgs([pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir]),
+    `--allow-write=${listed(workspaceDir)}`,
+    "--unstable-worker-options",
+    `--v8-flags=--wasm-max-mem-pages=${options.memoryMb * PAGES_PER_MB},--max-old-space-size=${OLD_SPACE_MB}`,
+    supervisorFile,
+  ];
+  const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, diskBytes: options.diskMb * 1024 * 1024 };
+  if (!jailLibraries) {
+    // A working directory that says nothing about the user: it is visible to user code.
+    return { command: denoFile, args, env, workingDir: parse(denoFile).root, jailed: false, start };
+  }
+  const jail: Jail = {
+    readOnly: [...jailLibraries.map((file) => ({ from: file, at: file })), ...readOnly],
+    readWrite: mounts,
+    env,
+    workingDir: "/",
+  };
+  const jailedArgs = bubblewrapArgs(jail, [denoFile, ...args]);
+  return {
+    command: "bwrap",
+    args: jailedArgs,
+    env: { PATH: process.env.PATH ?? "" },
+    workingDir: "/",
+    jailed: true,
+    start,
+  };
+}
+
+/** The flags with which Deno asks nobody, fetches nothing and reads no configuration; `read` lists all it may read. */
+export function runArgs(read: string[]): string[] {
+  return [
+    "run",
+    "--no-prompt",
+    "--no-config",
+    "--no-remote",
+    "--no-npm",
+    "--no-lock",
+    "--cached-only",
+    `--allow-read=${read.map(listed).join(",")}`,
+  ];
+}
+
+export function denoEnv(denoDir: string): Record<string, string> {
+  return { DENO_DIR: denoDir, NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" };
+}
+
+/** In Deno's lists of paths, a comma within a path is written twice. */
+function listed(path: string): string {
+  return path.replaceAll(",", ",,");
+}

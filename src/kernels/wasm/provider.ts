@@ -1,0 +1,130 @@
+import { CellwrightError } from "../../errors.ts";
+import { probeBubblewrap } from "../../jail/bubblewrap.ts";
+import type { JailMode } from "../../jail/jail.ts";
+import { sharedLibraries } from "../../jail/libraries.ts";
+import type { Log } from "../../log.ts";
+import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
+import { createSnapshots, type Snapshot, type Snapshots } from "./snapshot.ts";
+import { findSources, type Sources } from "./sources.ts";
+import { describe, startKernel } from "./start.ts";
+
+export interface WasmConfig {
+  /** Where the snapshot is kept. */
+  cacheDir: string;
+  memoryMb: number;
+  diskMb: number;
+  jail: JailMode;
+  startTimeoutMs: number;
+  log: Log;
+}
+
+/** What is found out once, when the first kernel is wanted. */
+interface Surroundings {
+  sources: Sources;
+  snapshots: Snapshots;
+  jailLibraries: string[] | undefined;
+  walls: string[];
+}
+
+/** Python in WebAssembly: needs nothing but Node, and cannot touch the machine. */
+export function createWasmProvider(config: WasmConfig): KernelProvider {
+  const { log } = config;
+  const warming = new Map<string, Promise<Kernel | undefined>>();
+  const live = new Set<Kernel>();
+  const disposing = new AbortController();
+  let surroundings: Promise<Surroundings> | undefined;
+  let rebuilt = false;
+
+  const lookAround = (): Promise<Surroundings> => {
+    surroundings ??= findSurroundings(config);
+    surroundings.catch(() => {
+      surroundings = undefined;
+    });
+    return surroundings;
+  };
+
+  const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
+    const { sources, snapshots, jailLibraries, walls } = await lookAround();
+    const signal = AbortSignal.any([options.signal, disposing.signal]);
+    const { memoryMb, diskMb, startTimeoutMs } = config;
+    const attempt = async (snapshot: Snapshot) =>
+      startKernel({ sources, snapshot, slot: options, memoryMb, diskMb, jailLibraries, walls, startTimeoutMs, signal, log });
+    const kernel = await attempt(await snapshots.get(options.progress)).catch(async (error) => {
+      // A snapshot can be whole and still not start. Built anew once; if that does not help, it was something else.
+      if (rebuilt || !(error instanceof CellwrightError) || error.code !== "kernel_start_failed") throw error;
+      rebuilt = true;
+      log.warn("a kernel did not start; building its snapshot again", error);
+      await snapshots.discard();
+      return attempt(await snapshots.get(options.progress));
+    });
+    live.add(kernel);
+    void kernel.closed.then(() => live.delete(kernel));
+    return kernel;
+  };
+
+  return {
+    name: "wasm",
+
+    async list() {
+      const { walls } = await lookAround();
+      return [describe("3.14", walls)];
+    },
+
+    async start(spec, options) {
+      if (spec.language !== "python") {
+        throw new CellwrightError("kernel_not_found", `WASM kernels run Python, not \`${spec.language}\`.`);
+      }
+      options.signal.throwIfAborted();
+      const warm = warming.get(options.sessionId);
+      warming.delete(options.sessionId);
+      const kernel = warm && (await unlessAborted(warm, options.signal));
+      return kernel ?? startFresh(options);
+    },
+
+    warm(slot) {
+      if (disposing.signal.aborted || warming.has(slot.sessionId)) return;
+      const started = startFresh({ ...slot, signal: disposing.signal }).catch((error) => {
+        log.debug(`a warm kernel did not start: ${error}`);
+        return undefined;
+      });
+      warming.set(slot.sessionId, started);
+      void started.then(async (kernel) => {
+        await kernel?.closed;
+        if (warming.get(slot.sessionId) === started) warming.delete(slot.sessionId);
+      });
+    },
+
+    async dispose() {
+      disposing.abort(new CellwrightError("kernel_start_failed", "The kernels are being shut down."));
+      await Promise.all([...warming.values()]);
+      await Promise.all([...live].map((kernel) => kernel.dispose()));
+    },
+  };
+}
+
+async function findSurroundings(config: WasmConfig): Promise<Surroundings> {
+  const sources = findSources();
+  const obstacle = config.jail === "none" ? "the jail is switched off" : await probeBubblewrap();
+  if (obstacle && config.jail === "bwrap") {
+    throw new CellwrightError("kernel_start_failed", `The kernel cannot be jailed: ${obstacle}.`, {
+      hint: "Install bubblewrap and allow user namespaces, or start with --jail auto.",
+    });
+  }
+  return {
+    sources,
+    snapshots: createSnapshots(sources, config.cacheDir, config.log),
+    jailLibraries: obstacle ? undefined : await sharedLibraries(sources.denoFile),
+    walls: obstacle ? ["Deno permissions"] : ["Deno permissions", "bubblewrap namespaces"],
+  };
+}
+
+/** The kernel, unless the caller gives up first: then it is ended when it comes. */
+async function unlessAborted(started: Promise<Kernel | undefined>, signal: AbortSignal): Promise<Kernel | undefined> {
+  const kernel = await new Promise<Kernel | undefined | null>((resolve) => {
+    signal.addEventListener("abort", () => resolve(null), { once: true });
+    void started.then(resolve);
+  });
+  if (kernel !== null) return kernel;
+  void started.then((late) => late?.dispose());
+  throw signal.reason;
+}

@@ -1,0 +1,77 @@
+import { realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CellwrightError } from "../../errors.ts";
+
+/** Deno runs our host files as they stand: TypeScript from `src`, what tsc made of it from `dist`. */
+const EXTENSION = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
+
+const hostDir = fileURLToPath(new URL("./host/", import.meta.url));
+const preludeDir = fileURLToPath(new URL("../prelude/", import.meta.url));
+
+/** Python modules of the snapshot, each after those it imports. */
+const pythonModules: [name: string, folder: string][] = [
+  ["mime", preludeDir],
+  ["variables", preludeDir],
+  ["output", hostDir],
+  ["showing", hostDir],
+  ["failure", hostDir],
+  ["source", hostDir],
+  ["refusals", hostDir],
+  ["runner", hostDir],
+];
+
+/** What runs outside our own process, by real path: permission lists do not follow links. */
+export interface Sources {
+  denoFile: string;
+  pyodideDir: string;
+  hostDir: string;
+  supervisorFile: string;
+  snapshotBuilderFile: string;
+  pythonFiles: { module: string; file: string }[];
+  /** Part of the snapshot's name: a snapshot is only good for the versions that made it. */
+  versions: { deno: string; pyodide: string };
+}
+
+export function findSources(): Sources {
+  const require = createRequire(import.meta.url);
+  const realHostDir = realpathSync(hostDir);
+  const pyodidePackage = require.resolve("pyodide/package.json");
+  return {
+    denoFile: findDeno(require),
+    pyodideDir: realpathSync(dirname(pyodidePackage)),
+    hostDir: realHostDir,
+    supervisorFile: join(realHostDir, `supervisor${EXTENSION}`),
+    snapshotBuilderFile: join(realHostDir, `build-snapshot${EXTENSION}`),
+    pythonFiles: pythonModules.map(([name, folder]) => ({
+      module: name,
+      file: join(realpathSync(folder), `${name}.py`),
+    })),
+    versions: {
+      deno: require("deno/package.json").version,
+      pyodide: require(pyodidePackage).version,
+    },
+  };
+}
+
+/** Deno's own program. The `deno` package only has a Node script around it, a process more between us and the kernel. */
+function findDeno(require: NodeJS.Require): string {
+  const target = `${process.platform}-${process.arch}${process.platform === "linux" ? "-glibc" : ""}`;
+  try {
+    const fromDeno = createRequire(require.resolve("deno/package.json"));
+    const folder = dirname(fromDeno.resolve(`@deno/${target}/package.json`));
+    return realpathSync(join(folder, process.platform === "win32" ? "deno.exe" : "deno"));
+  } catch (cause) {
+    throw new CellwrightError(
+      "kernel_start_failed",
+      `There is no Deno for this machine: \`@deno/${target}\` is not installed.`,
+      {
+        cause,
+        hint:
+          "Install again with optional dependencies. WASM kernels run on Linux with glibc (not on Alpine), macOS and " +
+          "Windows, on x64 and arm64.",
+      },
+    );
+  }
+}

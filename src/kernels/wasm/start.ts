@@ -1,0 +1,134 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, realpath, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { CellwrightError } from "../../errors.ts";
+import type { Log } from "../../log.ts";
+import type { WarmSlot } from "../kernel.ts";
+import type { Report } from "./host/frames.ts";
+import { WasmKernel } from "./kernel.ts";
+import { planLaunch } from "./launch.ts";
+import { type ProcessExit, startProcess } from "./process.ts";
+import type { Snapshot } from "./snapshot.ts";
+import type { Sources } from "./sources.ts";
+import { Watchdog } from "./watchdog.ts";
+
+export interface KernelStart {
+  sources: Sources;
+  snapshot: Snapshot;
+  slot: WarmSlot;
+  memoryMb: number;
+  diskMb: number;
+  jailLibraries: string[] | undefined;
+  walls: string[];
+  startTimeoutMs: number;
+  signal: AbortSignal;
+  log: Log;
+}
+
+/** Starts one kernel from the snapshot. Whatever ends the start early leaves no process and no temporary folder. */
+export async function startKernel(options: KernelStart): Promise<WasmKernel> {
+  const { slot, signal, log } = options;
+  signal.throwIfAborted();
+  const siteDir = join(slot.runDir, "site");
+  for (const folder of [slot.workspaceDir, siteDir]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  // A folder of its own for every start: user code can write to it through the Cache API.
+  const denoDir = join(slot.runDir, `deno-${randomBytes(6).toString("hex")}`);
+  await mkdir(denoDir, { mode: 0o700 });
+  const launch = planLaunch({
+    sources: options.sources,
+    snapshotFile: options.snapshot.file,
+    workspaceDir: await realpath(slot.workspaceDir),
+    siteDir: await realpath(siteDir),
+    denoDir: await realpath(denoDir),
+    memoryMb: options.memoryMb,
+    diskMb: options.diskMb,
+    jailLibraries: options.jailLibraries,
+  });
+
+  const ready = deferred<string>();
+  let receive = (report: Report): void => {
+    if (report.type === "ready") ready.resolve(report.python);
+    else if (report.type === "failed") ready.reject(startFailed(report.message));
+    else if (report.type === "broken") ready.reject(startFailed(report.reason));
+  };
+  const process = startProcess(launch, (report) => receive(report), log);
+  const closed = process.exited.then(async (exit) => {
+    await rm(denoDir, { recursive: true, force: true }).catch((error) =>
+      log.warn(`could not remove ${denoDir}`, error),
+    );
+    return { reason: closedReason(exit), exit };
+  });
+  void closed.then(({ reason, exit }) => ready.reject(startFailed(`${reason} ${exit.stderr}`.trim())));
+
+  try {
+    const python = await beforeTimeout(ready.promise, options);
+    const pid = process.pid;
+    if (pid === undefined) throw startFailed("bubblewrap did not say which process it started.");
+    const watchdog = new Watchdog({
+      pid,
+      memoryMb: options.memoryMb,
+      diskMb: options.diskMb,
+      folders: [slot.workspaceDir, denoDir],
+      isBusy: () => kernel.busy,
+      isHeldBack: () => process.paused,
+      ping: () => void process.send({ op: "ping" }),
+      condemn: (reason) => process.kill(reason),
+    });
+    const info = describe(python, options.walls);
+    const kernel = new WasmKernel({ info, process, watchdog, closed: closed.then(({ reason }) => ({ reason })) });
+    receive = (report) => kernel.receive(report);
+    void process.exited.then((exit) => kernel.close(closedReason(exit)));
+    watchdog.start();
+    return kernel;
+  } catch (error) {
+    process.kill("The start was given up.");
+    await closed;
+    throw error;
+  }
+}
+
+export function describe(python: string, walls: string[]): WasmKernel["info"] {
+  return { provider: "wasm", language: "python", description: `Python ${python} (Pyodide, WebAssembly)`, walls };
+}
+
+async function beforeTimeout<T>(ready: Promise<T>, options: KernelStart): Promise<T> {
+  const { signal, startTimeoutMs } = options;
+  const stopped = deferred<never>();
+  const timer = setTimeout(() => {
+    const message = `The kernel was not ready after ${startTimeoutMs / 1000} s.`;
+    stopped.reject(new CellwrightError("kernel_start_timeout", message));
+  }, startTimeoutMs);
+  const abort = () => stopped.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([ready, stopped.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function startFailed(detail: string): CellwrightError {
+  return new CellwrightError("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
+}
+
+/** Why a process is gone, for people. V8 ends itself with SIGTRAP when its heap is full. */
+function closedReason(exit: ProcessExit): string {
+  if (exit.reason) return exit.reason;
+  if (exit.signal === "SIGTRAP") return "The kernel ran out of memory: its JavaScript heap is full.";
+  if (exit.signal) return `The kernel was killed by ${exit.signal}.`;
+  return exit.code === null ? "The kernel could not be started." : `The kernel exited with code ${exit.code}.`;
+}
+
+/** `Promise.withResolvers`, which Node 20 does not have. */
+function deferred<T>() {
+  let resolve: (value: T) => void = () => {};
+  let reject: (reason: unknown) => void = () => {};
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue;
+    reject = onError;
+  });
+  // It may be rejected after the wait for it is over.
+  promise.catch(() => {});
+  return { promise, resolve, reject };
+}

@@ -1,0 +1,127 @@
+import { diskUse } from "./disk-use.ts";
+import { OLD_SPACE_MB } from "./launch.ts";
+import { findWorkerThread, readVitals, threadIsGone, type Vitals } from "./vitals.ts";
+
+const BUSY_LOOK_MS = 100;
+const IDLE_LOOK_MS = 1_000;
+const PING_MS = 250;
+/** Deno and Pyodide themselves, with room: an idle kernel takes 180 MB. */
+const OWN_MB = 300;
+/** Where there is no `/proc` to see the worker's thread in: silent for so long without using the processor is dead. */
+const SILENCE_MS = 1_500;
+const SILENT_CPU_MS = 30;
+const DISK_LOOK_MS = 500;
+/** The disk is measured for at most a tenth of the time. */
+const DISK_LOOK_SHARE = 10;
+/** How far a folder may be over its limit: Python is refused at the limit, so this is somebody who went around it. */
+const DISK_SLACK_BYTES = 32 * 1024 * 1024;
+
+export interface Watched {
+  pid: number;
+  memoryMb: number;
+  diskMb: number;
+  /** All that the kernel can write to. */
+  folders: string[];
+  isBusy(): boolean;
+  /** Nothing is read from the kernel at the moment, so its silence says nothing. */
+  isHeldBack(): boolean;
+  ping(): void;
+  /** Called once, with a sentence. */
+  condemn(reason: string): void;
+}
+
+/** Ends what V8's and Pyodide's own limits do not: JavaScript buffers, a worker that died in silence, a full disk. */
+export class Watchdog {
+  readonly #watched: Watched;
+  readonly #rssLimitMb: number;
+  readonly #workerThread: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+  #pingedAt = 0;
+  #aliveAt = performance.now();
+  #cpuWhenAliveMs = 0;
+  #reported: Vitals | undefined;
+  #diskLookAfter = 0;
+  #diskLimitBytes: number;
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+    this.#rssLimitMb = watched.memoryMb + OLD_SPACE_MB + OWN_MB;
+    this.#diskLimitBytes = watched.diskMb * 1024 * 1024 + DISK_SLACK_BYTES;
+    this.#workerThread = findWorkerThread(watched.pid);
+  }
+
+  start(): void {
+    this.#timer = setTimeout(() => this.#look(), this.#watched.isBusy() ? BUSY_LOOK_MS : IDLE_LOOK_MS);
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** The supervisor answered a ping. */
+  heard(pulse: Vitals & { alive: boolean }): void {
+    this.#reported = pulse;
+    if (!pulse.alive) return;
+    this.#aliveAt = performance.now();
+    this.#cpuWhenAliveMs = pulse.cpuMs;
+  }
+
+  /** A cell begins: from now on look more often. What is in the folder already is not this kernel's doing. */
+  async cellBegins(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.start();
+    const used = await diskUse(this.#watched.folders, Number.POSITIVE_INFINITY);
+    this.#diskLimitBytes = Math.max(this.#watched.diskMb * 1024 * 1024, used) + DISK_SLACK_BYTES;
+  }
+
+  #look(): void {
+    if (this.#stopped) return;
+    const reason = this.#memoryReason() ?? this.#silenceReason();
+    if (reason) {
+      this.#condemn(reason);
+      return;
+    }
+    if (performance.now() - this.#pingedAt >= PING_MS) {
+      this.#pingedAt = performance.now();
+      this.#watched.ping();
+    }
+    if (this.#watched.isBusy()) void this.#lookAtDisk();
+    this.start();
+  }
+
+  #memoryReason(): string | undefined {
+    const vitals = readVitals(this.#watched.pid) ?? this.#reported;
+    if (!vitals || vitals.rssBytes <= this.#rssLimitMb * 1024 * 1024) return undefined;
+    return `The kernel ran out of memory: its process grew beyond ${this.#rssLimitMb} MB.`;
+  }
+
+  #silenceReason(): string | undefined {
+    if (this.#workerThread) return threadIsGone(this.#workerThread) ? SILENT_END : undefined;
+    if (!this.#reported || this.#watched.isHeldBack()) return undefined;
+    const silent = performance.now() - this.#aliveAt > SILENCE_MS;
+    return silent && this.#reported.cpuMs - this.#cpuWhenAliveMs < SILENT_CPU_MS ? SILENT_END : undefined;
+  }
+
+  async #lookAtDisk(): Promise<void> {
+    const begin = performance.now();
+    if (begin < this.#diskLookAfter) return;
+    this.#diskLookAfter = Number.POSITIVE_INFINITY;
+    const used = await diskUse(this.#watched.folders, this.#diskLimitBytes);
+    const tookMs = performance.now() - begin;
+    this.#diskLookAfter = begin + Math.max(DISK_LOOK_MS, tookMs * DISK_LOOK_SHARE);
+    if (used > this.#diskLimitBytes) {
+      this.#condemn(`The kernel was ended because its files grew beyond the limit of ${this.#watched.diskMb} MB.`);
+    }
+  }
+
+  #condemn(reason: string): void {
+    if (this.#stopped) return;
+    this.stop();
+    this.#watched.condemn(reason);
+  }
+}
+
+const SILENT_END = "The kernel's interpreter ended without a word, by an exit or an error in its event loop.";

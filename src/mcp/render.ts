@@ -1,0 +1,96 @@
+import { CellwrightError, errorCodes } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Options } from "../options.ts";
+import type { Store } from "../store/store.ts";
+import { cutText } from "./render/cut.ts";
+import { renderExecution } from "./render/execution.ts";
+import { showPictures } from "./render/pictures.ts";
+import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./render/result.ts";
+import { createScaler } from "./render/scaler.ts";
+import { linkBlock } from "./render/sequence.ts";
+import { visible } from "./render/terminal.ts";
+import type { Link, Reply } from "./tool.ts";
+
+/** Of a message: one that quotes a whole file helps nobody. */
+const MAX_ERROR_CHARS = 4_000;
+/** Kept free beside a picture or a file, for the words about it. */
+const WORDS_BYTES = 100_000;
+/** Links of one text reply. */
+const MAX_LINKS = 100;
+
+/** Turns what a tool says into MCP content: the one place that knows the budget. */
+export async function render(reply: Reply, context: { options: Options; store: Store }): Promise<ToolResult> {
+  if (reply.type === "execution") return renderExecution(reply, context);
+  if (reply.type === "blob") return renderBlob(reply, context.options);
+  return renderText(reply, context.options);
+}
+
+/** A failure as a result. Bugs are told apart from the rest, and their details stay in the log. */
+export function renderError(error: unknown, log: Log): ToolResult {
+  const known = error instanceof CellwrightError;
+  if (!known) log.error("a tool failed", error);
+  const code = known ? error.code : "internal";
+  const message = known ? error.message : "Something went wrong inside Cellwright.";
+  const hint = known ? error.hint : errorCodes.internal.hint;
+  const said = cutText(visible(message), MAX_ERROR_CHARS);
+  return {
+    content: [{ type: "text", text: `${said}${hint ? `\n${visible(hint)}` : ""}\n[error: ${code}]` }],
+    isError: true,
+    _meta: { "cellwright/error": { code, retry: errorCodes[code].retry } },
+  };
+}
+
+function renderText(reply: Extract<Reply, { type: "text" }>, options: Options): ToolResult {
+  let budget = options.maxResultChars;
+  const clean = visible(reply.text);
+  for (;;) {
+    const text = cutText(clean, budget);
+    const structuredContent = options.structured ? asObject(reply.data, text, budget) : undefined;
+    const links = (reply.links ?? []).slice(0, MAX_LINKS).map(linkBlock);
+    const result = {
+      content: [...links, { type: "text" as const, text }],
+      ...(structuredContent ? { structuredContent } : {}),
+    };
+    if (budget <= 1_000 || jsonBytes(result) <= MAX_REPLY_BYTES) return result;
+    budget = Math.floor(budget * 0.7);
+  }
+}
+
+/** Data that is larger than the text may be is told as the text. */
+function asObject(data: unknown, text: string, budget: number): Record<string, unknown> {
+  const object = typeof data === "object" && data !== null && !Array.isArray(data) ? data : undefined;
+  return object && JSON.stringify(object).length <= budget * 2 ? (object as Record<string, unknown>) : { text };
+}
+
+/** A picture is shown; any other file goes along if it fits, else only its link. */
+async function renderBlob(reply: Extract<Reply, { type: "blob" }>, options: Options): Promise<ToolResult> {
+  const { bytes, mimeType, uri } = reply;
+  const name = decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
+  const link: Link = { uri, name, mimeType, sizeBytes: bytes.length };
+  const content: ContentBlock[] = [];
+  const words = [cutText(visible(reply.text), Math.floor(options.maxResultChars / 2))];
+  if (/^image\/(png|jpeg|gif|webp)$/.test(mimeType)) {
+    const { block, note } = await showOne(bytes, mimeType);
+    if (block) content.push(block);
+    if (note) words.push(`[picture: ${note}]`);
+    if (note) content.push(linkBlock(link));
+  } else if (Math.ceil(bytes.length / 3) * 4 + WORDS_BYTES <= MAX_REPLY_BYTES) {
+    const blob = Buffer.from(bytes).toString("base64");
+    content.push({ type: "resource", resource: { uri, mimeType, blob } });
+  } else content.push(linkBlock(link));
+  const text = words.join("\n");
+  content.push({ type: "text", text });
+  return { content, ...(options.structured ? { structuredContent: { text, uri, mime_type: mimeType } } : {}) };
+}
+
+async function showOne(bytes: Uint8Array, mimeType: string) {
+  const scaler = createScaler();
+  try {
+    const base64 = Buffer.from(bytes).toString("base64");
+    const maxChars = MAX_REPLY_BYTES - WORDS_BYTES;
+    const [shown] = await showPictures([{ base64, mimeType }], { maxChars, keep: async () => undefined, scaler });
+    return shown ?? {};
+  } finally {
+    await scaler.close();
+  }
+}

@@ -1,0 +1,109 @@
+import type { Output } from "../../execution.ts";
+import type { LateOutput } from "../../session/session.ts";
+import type { Link } from "../tool.ts";
+import { type Attachment, bundleParts } from "./bundle.ts";
+import type { Picture, ShownPicture } from "./pictures.ts";
+import type { ContentBlock } from "./result.ts";
+import { Text } from "./texts.ts";
+import { tracebackText } from "./traceback.ts";
+
+/** What is shown, in the order it happened. */
+export type Item =
+  | Text
+  | { type: "picture"; picture: Picture; text?: string }
+  | { type: "attachment"; attachment: Attachment };
+export type PlacedItem = Text | Exclude<ContentBlock, { type: "text" }>;
+
+/** Everything that cells showed, late output of earlier ones first and marked. */
+export function sequenceOf(outputs: Output[], late: LateOutput[]): Item[] {
+  const items: Item[] = [];
+  for (const { executionCount, outputs: lateOutputs } of late) {
+    const cell = executionCount === null ? "an earlier cell" : `cell ${executionCount}`;
+    textAt(items, "late").addOwn(`[printed by ${cell} after it had ended]\n`);
+    addOutputs(items, lateOutputs, "late");
+    textAt(items, "late").addOwn("[end of it]\n");
+  }
+  addOutputs(items, outputs, "output");
+  return items;
+}
+
+function addOutputs(items: Item[], outputs: Output[], kind: "output" | "late"): void {
+  const streams = new Set(outputs.flatMap((output) => (output.type === "stream" ? [output.name] : [])));
+  let stream = "stdout";
+  for (const output of outputs) {
+    if (output.type === "stream") {
+      const text = textAt(items, kind);
+      if (streams.size > 1 && output.name !== stream) text.addOwn(`[${output.name}]\n`);
+      stream = output.name;
+      text.addStream(output);
+    } else if (output.type === "error") {
+      if (kind === "output") items.push(new Text("error"));
+      textAt(items, kind === "output" ? "error" : kind).addOwn(tracebackText(output));
+    } else {
+      const { text, picture, attachments } = bundleParts(output.data);
+      if (picture) items.push({ type: "picture", picture, text });
+      else if (text !== undefined) addLines(textAt(items, kind), text);
+      items.push(...attachments.map((attachment) => ({ type: "attachment" as const, attachment })));
+    }
+  }
+}
+
+/** Replaces pictures and attachments by blocks, links and words, and joins texts that then stand together. */
+export function place(items: Item[], pictures: ShownPicture[], links: Map<Attachment, Link | undefined>): PlacedItem[] {
+  const placed: PlacedItem[] = [];
+  let next = 0;
+  for (const item of items) {
+    if (item instanceof Text) {
+      if (!item.isEmpty) placed.push(item);
+      continue;
+    }
+    if (item.type === "attachment") {
+      const link = links.get(item.attachment);
+      if (link) placed.push(linkBlock(link));
+      continue;
+    }
+    const { block, note, link } = pictures[next++] ?? {};
+    if (item.text !== undefined) addLines(textAt(placed, "output"), item.text);
+    // Those that are not even linked are counted in a notice.
+    if (note && (block || link))
+      textAt(placed, "output").addOwn(pictureNote(note, { shown: block !== undefined, link }));
+    if (block) placed.push(block);
+    if (link) placed.push(linkBlock(link));
+  }
+  return placed;
+}
+
+export function linkBlock({ uri, name, mimeType, sizeBytes }: Link): Extract<ContentBlock, { type: "resource_link" }> {
+  return {
+    type: "resource_link",
+    uri,
+    name,
+    ...(mimeType ? { mimeType } : {}),
+    ...(sizeBytes === undefined ? {} : { size: sizeBytes }),
+  };
+}
+
+/** The part of a URI that read_file takes, too. */
+export function outputPath(uri: string): string {
+  return uri.slice(uri.indexOf("/", "cell://".length) + 1);
+}
+
+function pictureNote(note: string, { shown, link }: { shown: boolean; link?: Link }): string {
+  const where = link ? `; ${shown ? "the original" : "it"} is ${outputPath(link.uri)}` : "";
+  return `[picture: ${note}${where}]\n`;
+}
+
+function addLines(text: Text, lines: string): void {
+  text.startLine();
+  text.add(lines);
+  text.startLine();
+}
+
+/** The text that stands last, if it is of this kind; else a new one. */
+function textAt(items: (Item | PlacedItem)[], kind: Text["kind"]): Text {
+  const last = items.at(-1);
+  if (last instanceof Text && last.kind === kind) return last;
+  const text = new Text(kind);
+  items.push(text);
+  return text;
+}

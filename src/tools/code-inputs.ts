@@ -1,0 +1,50 @@
+import { CellwrightError } from "../errors.ts";
+import type { Json } from "../execution.ts";
+
+const MAX_IMAGE_BYTES = 10_000_000;
+
+const keywords = new Set(
+  `False None True and as assert async await break class continue def del elif else except finally for from global if
+  import in is lambda nonlocal not or pass raise return try while with yield`.split(/\s+/),
+);
+
+/** Values that a cell finds in its namespace: the caller's own, and images as `image_0`, … and `image` if it is one. */
+export function codeVariables(
+  variables: Record<string, unknown> = {},
+  images: string[] = [],
+): Record<string, Json | Uint8Array> {
+  const values: [string, Json | Uint8Array][] = [];
+  for (const [name, value] of Object.entries(variables)) {
+    if (!/^[\p{XID_Start}_]\p{XID_Continue}*$/u.test(name) || keywords.has(name)) {
+      throw new CellwrightError(
+        "invalid_input",
+        `variables: \`${name.slice(0, 100)}\` cannot be a Python variable's name.`,
+      );
+    }
+    values.push([name, value as Json]);
+  }
+  for (const [index, image] of images.entries()) {
+    const bytes = imageBytes(image, index);
+    const names = images.length === 1 ? ["image_0", "image"] : [`image_${index}`];
+    const taken = names.find((name) => Object.hasOwn(variables, name));
+    if (taken)
+      throw new CellwrightError("invalid_input", `variables: \`${taken}\` is the name of an image. Rename it.`);
+    values.push(...names.map((name): [string, Uint8Array] => [name, bytes]));
+  }
+  return Object.fromEntries(values);
+}
+
+function imageBytes(image: string, index: number): Uint8Array {
+  const [, base64 = image] = /^data:[^,]{0,200};base64,(.*)$/s.exec(image) ?? [];
+  const expected = "Give base64, or a data: URI that holds base64.";
+  const bytes = Buffer.from(base64, "base64");
+  if (bytes.length === 0 || bytes.toString("base64") !== base64) {
+    throw new CellwrightError("invalid_input", `images[${index}] is not valid base64. ${expected}`);
+  }
+  if (bytes.length > MAX_IMAGE_BYTES) {
+    throw new CellwrightError("too_large", `images[${index}] has ${bytes.length} bytes; an image may have 10 MB.`, {
+      hint: "Scale it down, or put the file into the session with write_file or import_file.",
+    });
+  }
+  return new Uint8Array(bytes);
+}

@@ -1,0 +1,24 @@
+import type { Tool } from "../mcp/tool.ts";
+import execute from "./execute.ts";
+import files from "./files.ts";
+import hostFiles from "./host-files.ts";
+import inspect from "./inspect.ts";
+import sessions from "./sessions.ts";
+
+export interface ToolGroup {
+  name: "core" | "files" | "inspect";
+  /** For the docs and for `--caps`. */
+  summary: string;
+  tools: Tool[];
+}
+
+/** All tools, in the order a reader should meet them. */
+export const toolGroups: ToolGroup[] = [
+  { name: "core", summary: "Run code, wait for it, stop it, and manage sessions.", tools: [...execute, ...sessions] },
+  {
+    name: "files",
+    summary: "Read and change a session's files, and move files in and out.",
+    tools: [...files, ...hostFiles],
+  },
+  { name: "inspect", summary: "Look at variables without running code.", tools: inspect },
+];

@@ -1,0 +1,122 @@
+import type { IncomingMessage } from "node:http";
+import { describe, expect, test } from "vitest";
+import { checkExposure, createAuthenticate } from "../../src/http/auth.ts";
+import { createHostCheck, isLoopback } from "../../src/http/hosts.ts";
+
+const request = (headers: Record<string, string>, url = "/mcp") => ({ headers, url }) as unknown as IncomingMessage;
+
+describe("tokens", () => {
+  const authenticate = createAuthenticate(["ann=a-token", "b-token", "cat=with=equals"]);
+
+  test.each([
+    ["Bearer a-token", "ann"],
+    ["bearer b-token", "local"],
+    ["Bearer with=equals", "cat"],
+    ["Bearer  a-token", "ann"],
+  ])("%s is %s", (authorization, owner) => {
+    expect(authenticate(request({ authorization }))).toEqual({ owner });
+  });
+
+  test.each(["Bearer nope", "Bearer", "Bearer ann=a-token", "a-token", "Basic a-token", "Bearer a-token x", ""])(
+    "%s is nobody",
+    (authorization) => {
+      expect(authenticate(request({ authorization }))).toBeUndefined();
+    },
+  );
+
+  test("are not taken from the address", () => {
+    expect(authenticate(request({}, "/mcp?access_token=a-token&token=b-token"))).toBeUndefined();
+  });
+
+  test("are not needed where none are set", () => {
+    expect(createAuthenticate([])(request({}))).toEqual({ owner: "local" });
+  });
+});
+
+describe("a server is refused", () => {
+  test.each([
+    [{ host: "0.0.0.0", authToken: [], insecure: false }, "--auth-token"],
+    [{ host: "192.168.0.7", authToken: [], insecure: false }, "--insecure"],
+    [{ host: "::", authToken: [], insecure: false }, "--auth-token"],
+    [{ host: "localhost.evil.example", authToken: [], insecure: false }, "--auth-token"],
+    [{ host: "127.0.0.1", authToken: ["ann="], insecure: false }, "no token"],
+    [{ host: "127.0.0.1", authToken: ["c2VjcmV0=="], insecure: false }, "no token"],
+    [{ host: "127.0.0.1", authToken: ["=x"], insecure: false }, "empty NAME"],
+    [{ host: "127.0.0.1", authToken: ["ann=x", "bob=x"], insecure: false }, "same TOKEN"],
+  ])("with %o", (options, sentence) => {
+    expect(checkExposure(options)).toContain(sentence);
+  });
+
+  test("without showing a token", () => {
+    expect(checkExposure({ host: "0.0.0.0", authToken: ["ann=hush", "bob=hush"], insecure: false })).not.toContain(
+      "hush",
+    );
+  });
+
+  test.each([
+    { host: "127.0.0.1", authToken: [], insecure: false },
+    { host: "localhost", authToken: [], insecure: false },
+    { host: "::1", authToken: [], insecure: false },
+    { host: "0.0.0.0", authToken: ["x"], insecure: false },
+    { host: "0.0.0.0", authToken: [], insecure: true },
+  ])("but not with %o", (options) => {
+    expect(checkExposure(options)).toBeUndefined();
+  });
+});
+
+describe("names", () => {
+  const check = createHostCheck({ host: "192.168.0.7", allowedHosts: ["Cells.example", "other.example:443"] });
+
+  test.each([
+    "localhost",
+    "localhost:8000",
+    "127.0.0.1:1",
+    "[::1]:8000",
+    "192.168.0.7:8000",
+    "cells.example",
+    "CELLS.example:80",
+    "other.example",
+  ])("Host %s is ours", (host) => {
+    expect(check(request({ host }))).toBeUndefined();
+  });
+
+  test.each([
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "evil.example:8000",
+    "evil@localhost",
+    "localhost/x",
+    "",
+    "[::1",
+  ])("Host %s is not", (host) => {
+    expect(check(request({ host }))).toContain("not allowed");
+  });
+
+  test("no Host at all is not", () => {
+    expect(check(request({}))).toContain("not allowed");
+  });
+
+  test.each(["http://localhost:3000", "https://cells.example"])("Origin %s is ours", (origin) => {
+    expect(check(request({ host: "localhost", origin }))).toBeUndefined();
+  });
+
+  test.each(["https://evil.example", "null", "http://localhost.evil.example", "file://", "x"])(
+    "Origin %s is not",
+    (origin) => {
+      expect(check(request({ host: "localhost", origin }))).toContain("not allowed");
+    },
+  );
+
+  test("listening everywhere does not make every name ours", () => {
+    const everywhere = createHostCheck({ host: "0.0.0.0", allowedHosts: [] });
+    expect(everywhere(request({ host: "0.0.0.0:8000" }))).toContain("not allowed");
+  });
+
+  test("only this machine's own addresses are loopback", () => {
+    expect(["127.0.0.1", "127.1.2.3", "localhost", "::1"].map(isLoopback)).toEqual([true, true, true, true]);
+    expect(["0.0.0.0", "::", "10.0.0.1", "127.evil.example", "example.com"].map(isLoopback)).toEqual(
+      Array(5).fill(false),
+    );
+  });
+});

@@ -1,0 +1,49 @@
+// Claims a folder over and over against others that do the same. Usage: claim-fighter.mjs <compiled> <folder> <how>
+
+import { appendFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [, , compiled, folder, how] = process.argv;
+const { claim, release, thisClaimant } = await import(join(compiled, "store/claim.js"));
+const { isAlive, startOf } = await import(join(compiled, "store/process-life.js"));
+
+const me = await thisClaimant();
+const inside = join(folder, "inside");
+const note = (what) => appendFileSync(join(folder, "notes"), `${what}\n`);
+const ways = { real: [claim, release], naive: [naiveClaim, naiveRelease] };
+const [take, give] = ways[how];
+
+note("ready");
+for (;;) {
+  if (!(await take(folder, me))) {
+    await sleep(Math.random() * 2);
+    continue;
+  }
+  try {
+    writeFileSync(inside, String(process.pid), { flag: "wx" });
+  } catch {
+    note("two at once");
+    continue;
+  }
+  note("won");
+  await sleep(Math.random() * 2);
+  rmSync(inside);
+  // Half of the time the owner dies without a word, as a crashed server does.
+  if (Math.random() < 0.5) process.kill(process.pid, "SIGKILL");
+  await give(folder, me);
+}
+
+// The control: look whether the owner is alive, then write. Between the two is room for another.
+async function naiveClaim() {
+  const owner = await readFile(join(folder, "naive"), "utf8")
+    .then(JSON.parse)
+    .catch(() => undefined);
+  if (owner && owner.pid !== me.pid && (await isAlive(owner.pid, owner.start))) return false;
+  await writeFile(join(folder, "naive"), JSON.stringify({ pid: me.pid, start: await startOf(me.pid) }));
+  return true;
+}
+async function naiveRelease() {
+  rmSync(join(folder, "naive"), { force: true });
+}

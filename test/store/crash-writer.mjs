@@ -1,0 +1,33 @@
+// Runs cells, as far as a store can tell, and says on stdout what was acknowledged. Usage: <compiled> <dataDir> <first id>
+
+import { writeSync } from "node:fs";
+import { join } from "node:path";
+
+const [, , compiled, dataDir, first] = process.argv;
+const { openDiskStore } = await import(join(compiled, "store/disk.js"));
+const { createLog } = await import(join(compiled, "log.js"));
+
+const store = await openDiskStore({ dataDir, log: createLog("error") });
+if (!(await store.claim("s1"))) throw new Error("The session is still taken.");
+const image = Buffer.alloc(30_000, Number(first)).toString("base64");
+for (let id = Number(first); ; id += 1) {
+  const cell = {
+    id: String(id),
+    code: `# cell ${id}`,
+    language: "python",
+    status: "running",
+    executionCount: null,
+    outputs: [],
+    files: [],
+    notices: [],
+    startedAt: new Date().toISOString(),
+    durationMs: 0,
+  };
+  await store.begin("s1", cell);
+  writeSync(1, `begun ${id}\n`);
+  const outputs = [
+    { type: "display", data: { "text/plain": "x".repeat(500), ...(id % 10 === 0 && { "image/png": image }) } },
+  ];
+  await store.finish("s1", { ...cell, status: "ok", outputs });
+  writeSync(1, `finished ${id}\n`);
+}

@@ -1,0 +1,64 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createLog } from "../../src/log.ts";
+import { openDiskStore } from "../../src/store/disk.ts";
+import { compile } from "./compiled.ts";
+
+const ROUNDS = 50;
+let base: string;
+
+beforeAll(() => {
+  base = mkdtempSync(join(tmpdir(), "cellwright-crash-"));
+  compile(["store/disk.ts", "log.ts"], join(base, "compiled"));
+});
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+test("kill -9 at any moment loses nothing that was acknowledged, and no cell is there twice", async () => {
+  const dataDir = join(base, "data");
+  let begun: string[] = [];
+  let finished: string[] = [];
+  let lost = 0;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const said = await runAndKill(dataDir, round * 100_000, Math.random() * 15);
+    begun = [...begun, ...said.filter(([what]) => what === "begun").map(([, id = ""]) => id)];
+    finished = [...finished, ...said.filter(([what]) => what === "finished").map(([, id = ""]) => id)];
+
+    const store = await openDiskStore({ dataDir, log: createLog("silent") });
+    const history = await store.history("s1");
+    await store.dispose();
+    const statuses = new Map(history.map(({ id, status }) => [id, status]));
+    expect(statuses.size, "no cell twice").toBe(history.length);
+    expect(finished.filter((id) => statuses.get(id) !== "ok")).toEqual([]);
+    expect(begun.filter((id) => !statuses.has(id))).toEqual([]);
+    for (const { id, status, outputs, notices } of history) {
+      if (status === "ok") expect(outputs).toHaveLength(1);
+      else expect([id, status, notices.length]).toEqual([id, "kernel_died", 1]);
+    }
+    lost = history.filter(({ status }) => status === "kernel_died").length;
+  }
+  // Otherwise no kill hit a cell while it ran, and nothing was shown.
+  expect(lost).toBeGreaterThan(ROUNDS / 10);
+  expect(finished.length).toBeGreaterThan(ROUNDS / 10);
+});
+
+async function runAndKill(dataDir: string, first: number, afterMs: number): Promise<string[][]> {
+  const args = [join(import.meta.dirname, "crash-writer.mjs"), join(base, "compiled"), dataDir, String(first)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    said += text;
+  });
+  await once(child.stdout, "data");
+  await sleep(afterMs);
+  child.kill("SIGKILL");
+  await once(child, "close");
+  return said
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => line.split(" "));
+}

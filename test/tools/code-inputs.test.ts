@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import { createHandProvider } from "../support/hand-kernel.ts";
+import { createWorld } from "./support.ts";
+
+const pixel = Buffer.from("not really a picture").toString("base64");
+
+async function given(args: Record<string, unknown>) {
+  const { call, provider } = createWorld({ provider: createHandProvider() });
+  provider.end();
+  const reply = await call("execute_code", { code: "", ...args });
+  return { reply, given: provider.given, text: reply.text, code: reply.code };
+}
+
+describe("images", () => {
+  test("one image is image_0 and image, as bytes", async () => {
+    const { given: values } = await given({ images: [pixel] });
+    expect(Object.keys(values ?? {})).toEqual(["image_0", "image"]);
+    expect(Buffer.from(values?.image as Uint8Array).toString()).toBe("not really a picture");
+  });
+
+  test("several are numbered, and data: URIs are taken too", async () => {
+    const { given: values } = await given({ images: [pixel, `data:image/png;base64,${pixel}`] });
+    expect(Object.keys(values ?? {})).toEqual(["image_0", "image_1"]);
+    expect(values?.image_1).toEqual(values?.image_0);
+  });
+
+  test.each(["", "abc", "a b=", "####", "data:image/png,abcd", "QQ=", "QR=="])(
+    "refuses %j and names it",
+    async (bad) => {
+      const { text, code } = await given({ images: [pixel, bad] });
+      expect(code).toBe("invalid_input");
+      expect(text).toContain("images[1] is not valid base64");
+    },
+  );
+
+  test("refuses one that is too large, and too many", async () => {
+    const large = Buffer.alloc(10_000_001).toString("base64");
+    expect(await given({ images: [large] })).toMatchObject({ code: "too_large" });
+    const { call } = createWorld();
+    const many = call("execute_code", { code: "", images: Array(21).fill(pixel) });
+    expect(await many).toMatchObject({ code: "invalid_input" });
+  });
+});
+
+describe("variables", () => {
+  test("are passed as values", async () => {
+    const variables = { größe: 1.5, rows: [{ a: null }], _x: "text" };
+    expect((await given({ variables })).given).toEqual(variables);
+  });
+
+  test.each(["1a", "a-b", "", "class", "None", "a b", "a\n"])("refuses the name %j", async (name) => {
+    const { text, code } = await given({ variables: { fine: 1, [name]: 2 } });
+    expect(code).toBe("invalid_input");
+    expect(text).toContain(`variables: \`${name.trim() === name ? name : "a␊".slice(0, 1)}`);
+  });
+
+  test("refuses the name of an image", async () => {
+    expect((await given({ variables: { image: 2 }, images: [pixel] })).text).toContain(
+      "`image` is the name of an image",
+    );
+  });
+});

@@ -1,0 +1,130 @@
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { CellwrightError } from "../../src/errors.ts";
+import type { KernelProvider } from "../../src/kernels/kernel.ts";
+import { createLog } from "../../src/log.ts";
+import { describeArguments } from "../../src/mcp/arguments.ts";
+import type { ToolResult } from "../../src/mcp/render/result.ts";
+import { render, renderError } from "../../src/mcp/render.ts";
+import type { Reply, ToolContext } from "../../src/mcp/tool.ts";
+import { defaultOptions, type Options } from "../../src/options.ts";
+import { Sessions } from "../../src/session/sessions.ts";
+import { openMemoryStore } from "../../src/store/memory.ts";
+import type { Store } from "../../src/store/store.ts";
+import { toolGroups } from "../../src/tools/index.ts";
+import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import { createFakeProvider, type FakeProvider } from "../support/fake-kernel.ts";
+
+export interface World<Provider extends KernelProvider = FakeProvider> {
+  sessions: Sessions;
+  store: Store;
+  provider: Provider;
+  options: Options;
+  /** Everything the client was told while calls were running. */
+  told: { progress: string[]; printed: string[] };
+  reply(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Reply>;
+  call(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Shown>;
+}
+
+export interface Shown extends ToolResult {
+  /** All text, and what stands for other blocks. */
+  text: string;
+  execution: { session_id: string; execution_id: string; status: string };
+  code: string | undefined;
+}
+
+/** The tools over the real engine with fake kernels, as a client gets to see them. */
+export function createWorld(parts?: { options?: Partial<Options>; store?: Store }): World;
+export function createWorld<Provider extends KernelProvider>(parts: {
+  provider: Provider;
+  options?: Partial<Options>;
+  store?: Store;
+}): World<Provider>;
+export function createWorld({
+  provider = createFakeProvider(),
+  options: changed,
+  store = openMemoryStore(),
+}: {
+  provider?: KernelProvider;
+  options?: Partial<Options>;
+  store?: Store;
+} = {}): World<KernelProvider> {
+  const options = { ...defaultOptions(), ...changed };
+  const log = createLog("silent");
+  const sessions = new Sessions({
+    provider,
+    store,
+    openWorkspace: openLocalWorkspace,
+    log,
+    defaultTimeoutMs: 10_000,
+    ttlMs: 0,
+    keepDays: 7,
+    maxSessions: 5,
+    warm: 0,
+  });
+  onTestFinished(async () => {
+    await sessions.dispose();
+    await store.dispose();
+  });
+  const told: World["told"] = { progress: [], printed: [] };
+  const tools = new Map(toolGroups.flatMap(({ tools }) => tools).map((tool) => [tool.name, tool]));
+
+  const reply: World["reply"] = async (name, args = {}, context = {}) => {
+    const tool = tools.get(name);
+    if (!tool) throw new Error(`no tool ${name}`);
+    return tool.run(describeArguments(tool).parse(args), {
+      sessions,
+      store,
+      options,
+      owner: "local",
+      local: true,
+      signal: new AbortController().signal,
+      progress: (message) => told.progress.push(message),
+      printed: (stream, text) => told.printed.push(`${stream}: ${text}`),
+      ...context,
+    });
+  };
+  return {
+    sessions,
+    store,
+    provider,
+    options,
+    told,
+    reply,
+    async call(name, args, context) {
+      try {
+        return show(await render(await reply(name, args, context), { options, store }));
+      } catch (error) {
+        if (!(error instanceof CellwrightError)) throw error;
+        return show(renderError(error, log));
+      }
+    },
+  };
+}
+
+export function show(result: ToolResult): Shown {
+  const text = result.content
+    .map((block) => {
+      if (block.type === "text") return block.text;
+      if (block.type === "image") return `<${block.mimeType}>`;
+      return block.type === "resource" ? `<blob ${block.resource.uri}>` : `<link ${block.uri}>`;
+    })
+    .join("\n");
+  const execution = result._meta?.["cellwright/execution"] as Shown["execution"];
+  const code = (result._meta?.["cellwright/error"] as { code: string } | undefined)?.code;
+  return { ...result, text, execution, code };
+}
+
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "cellwright-tools-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Waits for something that happens elsewhere. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 2));
+}
