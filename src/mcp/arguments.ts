@@ -38,12 +38,13 @@ export function describeArguments(tool: Tool): ToolArguments {
 }
 
 /**
- * Clients differ in what they understand: no dialect marker, no bounds that only say what a double can hold, and
+ * Clients differ in what they understand: no dialect marker, no bounds or names that any JSON keeps to, and
  * several types as alternatives, since a list of types is unknown to some.
  */
 function portable(json: object): ArgumentsSchema {
   const text = JSON.stringify(json, (key, value) => {
     if (key === "$schema" || value === Number.MIN_SAFE_INTEGER || value === Number.MAX_SAFE_INTEGER) return undefined;
+    if (key === "propertyNames" && Object.keys(value).join() === "type") return undefined;
     if (!Array.isArray(value?.type)) return value;
     const { type: types, ...rest } = value;
     return { anyOf: types.map((type: string) => ({ type })), ...rest };

@@ -1,6 +1,9 @@
 /** How deep a request may nest. Real ones stay below 20; far more would overflow the stack of whoever walks them. */
 const MAX_DEPTH = 200;
 
+/** Values in one request. `[[],[],…` takes ten times its size in memory once it is parsed; text does not. */
+const MAX_VALUES = 5_000_000;
+
 /** Why a message is refused before anybody looks at its meaning, with its code of JSON-RPC. */
 export class MessageError extends Error {
   override name = "MessageError";
@@ -15,30 +18,40 @@ export class MessageError extends Error {
   }
 }
 
-/** Bytes of a message to its value. A BOM is skipped; broken UTF-8, broken JSON and deep nesting are refused. */
+/** Bytes of a message to its value. A BOM is skipped; broken UTF-8, broken JSON and what would explode are refused. */
 export function parseMessage(bytes: Uint8Array): unknown {
-  let value: unknown;
+  checkShape(bytes);
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
     throw new MessageError(-32700, "Parse error: not valid JSON in UTF-8");
   }
-  if (isDeeperThan(value, MAX_DEPTH)) {
-    throw new MessageError(-32600, `Invalid request: nested deeper than ${MAX_DEPTH} levels`);
-  }
-  return value;
 }
 
-function isDeeperThan(value: unknown, maxDepth: number): boolean {
-  let level = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > maxDepth) return true;
-    const next: unknown[] = [];
-    for (const parent of level) {
-      if (typeof parent !== "object" || parent === null) continue;
-      for (const child of Object.values(parent)) if (typeof child === "object" && child !== null) next.push(child);
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPEN_LIST, OPEN_OBJECT, CLOSE_LIST, CLOSE_OBJECT] = [0x5b, 0x7b, 0x5d, 0x7d];
+
+/** Looks at the bytes, before they are parsed. If they are no JSON, what it finds does not matter. */
+function checkShape(bytes: Uint8Array): void {
+  let depth = 0;
+  let values = 1;
+  let inText = false;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (inText) {
+      if (byte === BACKSLASH) at += 1;
+      else if (byte === QUOTE) inText = false;
+    } else if (byte === QUOTE) {
+      inText = true;
+    } else if (byte === COMMA) {
+      values += 1;
+    } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
+      depth += 1;
+      values += 1;
+      if (depth > MAX_DEPTH) throw new MessageError(-32600, `Invalid request: nested deeper than ${MAX_DEPTH} levels`);
+    } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) {
+      depth -= 1;
     }
-    level = next;
   }
-  return false;
+  if (values > MAX_VALUES) throw new MessageError(-32600, `Invalid request: more than ${MAX_VALUES} values`);
 }

@@ -48,7 +48,7 @@ function renderText(reply: Extract<Reply, { type: "text" }>, options: Options): 
     const structuredContent = options.structured ? asObject(reply.data, text, budget) : undefined;
     const links = (reply.links ?? []).slice(0, MAX_LINKS).map(linkBlock);
     const result = {
-      content: [...links, { type: "text" as const, text }],
+      content: [{ type: "text" as const, text }, ...links],
       ...(structuredContent ? { structuredContent } : {}),
     };
     if (budget <= 1_000 || jsonBytes(result) <= MAX_REPLY_BYTES) return result;

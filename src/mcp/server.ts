@@ -2,6 +2,7 @@ import {
   type CacheHint,
   LOG_LEVEL_META_KEY,
   type LoggingLevel,
+  type McpServer,
   ProtocolError,
   ProtocolErrorCode,
   Server,
@@ -32,7 +33,7 @@ export interface ServerContext {
 }
 
 /** Builds a server for one connection, or for one request where the protocol has no connections. */
-export type ServerFactory = (context: ServerContext) => Promise<Server>;
+export type ServerFactory = (context: ServerContext) => Promise<Server | McpServer>;
 
 /** All state is in `parts`: servers are cheap, come and go, and hold none but what a connection asked to be sent. */
 export function createServerFactory(parts: ServerParts): ServerFactory {

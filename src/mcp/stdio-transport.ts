@@ -1,11 +1,17 @@
 import type { Readable, Writable } from "node:stream";
-import { type JSONRPCMessage, parseJSONRPCMessage, type Transport } from "@modelcontextprotocol/server";
+import { type JSONRPCMessage, parseJSONRPCMessage, type RequestId, type Transport } from "@modelcontextprotocol/server";
 import { MessageError, parseMessage } from "./json.ts";
 
 const NEWLINE = 0x0a;
 
 /** Of a message that is too long, so much of both ends is kept to find its id in. */
 const KEPT_OF_LONG_BYTES = 256;
+
+/**
+ * At the end of input, requests that came just before it are still answered if that takes no longer: `echo … |
+ * cellwright` is how people try a server. Long enough for a start, short enough for a client that waits for our exit.
+ */
+const LAST_ANSWERS_MS = 500;
 
 /**
  * Messages on two streams, one a line. Unlike the SDK's own it reads long lines in linear time, answers what it cannot
@@ -23,6 +29,8 @@ export class StdioTransport implements Transport {
   readonly #maxBytes: number;
   #line: Buffer[] = [];
   #lineBytes = 0;
+  readonly #unanswered = new Set<RequestId>();
+  #ending: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(streams: { input: Readable; output: Writable }, { maxBytes }: { maxBytes: number }) {
@@ -46,13 +54,19 @@ export class StdioTransport implements Transport {
   send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return Promise.reject(new Error("the client is gone"));
     return new Promise((resolve, reject) => {
-      this.#output.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()));
+      this.#output.write(`${JSON.stringify(message)}\n`, (error) => {
+        if (!("method" in message) && message.id !== undefined) this.#unanswered.delete(message.id);
+        if (this.#ending) this.#end();
+        if (error) reject(error);
+        else resolve();
+      });
     });
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    clearTimeout(this.#ending);
     this.#input.off("data", this.#read);
     this.#input.pause();
     this.#line = [];
@@ -61,7 +75,10 @@ export class StdioTransport implements Transport {
     this.#resolveClosed();
   }
 
-  #end = (): void => void this.close();
+  #end = (): void => {
+    if (this.#unanswered.size === 0) void this.close();
+    else this.#ending ??= setTimeout(() => void this.close(), LAST_ANSWERS_MS);
+  };
 
   #fail = (error: Error): void => {
     if (this.#closed) return;
@@ -105,7 +122,13 @@ export class StdioTransport implements Transport {
 
   #deliver(line: Buffer): void {
     try {
-      this.onmessage?.(readMessage(line));
+      const message = readMessage(line);
+      if ("method" in message && "id" in message) this.#unanswered.add(message.id);
+      // Never answered.
+      if ("method" in message && message.method === "notifications/cancelled") {
+        this.#unanswered.delete((message.params as { requestId?: RequestId } | undefined)?.requestId ?? "");
+      }
+      this.onmessage?.(message);
     } catch (error) {
       if (!(error instanceof MessageError)) throw error;
       this.#refuse(error);

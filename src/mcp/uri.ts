@@ -4,7 +4,7 @@
 export const fileUriTemplate = "cell://{session_id}/{+path}";
 
 export function fileUri(sessionId: string, path: string): string {
-  return `cell://${sessionId}/${path.split("/").map(encodeURIComponent).join("/")}`;
+  return `cell://${sessionId}/${path.toWellFormed().split("/").map(encodeURIComponent).join("/")}`;
 }
 
 /** Undefined if it is no such URI. The path is decoded once and not checked: whoever opens it does that. */

@@ -1,4 +1,5 @@
 import { showDuration } from "../mcp/render/amounts.ts";
+import { plainText } from "../mcp/render/terminal.ts";
 import type { ToolContext } from "../mcp/tool.ts";
 import type { Run } from "../session/run.ts";
 
@@ -38,7 +39,7 @@ export function progressOf(run: Run): string {
   if (run.phase === "queued") return `${elapsed} · waiting for its turn behind another cell`;
   if (run.phase === "starting")
     return `${elapsed} · starting the kernel${run.startMessage ? `: ${run.startMessage}` : ""}`;
-  return run.lastLine ? `${elapsed} · ${run.lastLine}` : `${elapsed} · running`;
+  return `${elapsed} · ${plainText(run.lastLine) || "running"}`;
 }
 
 function passOnPrinted(run: Run, { printed }: Pick<ToolContext, "printed">): () => void {
@@ -46,7 +47,7 @@ function passOnPrinted(run: Run, { printed }: Pick<ToolContext, "printed">): () 
   let stopped = false;
   void (async () => {
     for (let next = await events.next(); !next.done && !stopped; next = await events.next()) {
-      if (next.value.type === "stream") printed(next.value.name, next.value.text);
+      if (next.value.type === "stream") printed(next.value.name, next.value.text.toWellFormed());
     }
   })();
   return () => {

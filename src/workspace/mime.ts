@@ -1,4 +1,4 @@
-/** File name endings and what they mean. Of several endings with one type, the first is the one we give to new files. */
+/** File name endings and what they mean. */
 const types: Record<string, string> = {
   txt: "text/plain",
   log: "text/plain",
@@ -86,25 +86,10 @@ const types: Record<string, string> = {
 };
 
 const byEnding = new Map(Object.entries(types));
-const byType = new Map(
-  Object.entries(types)
-    .reverse()
-    .map(([ending, type]) => [type, ending]),
-);
 
 export function mimeTypeOf(path: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   const dot = name.lastIndexOf(".");
   const ending = dot < 1 ? "" : name.slice(dot + 1).toLowerCase();
   return byEnding.get(ending) ?? "application/octet-stream";
-}
-
-/** The ending for a new file of this type, without the dot. */
-export function endingFor(mimeType: string): string {
-  const type = mimeType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
-  const known = byType.get(type);
-  if (known) return known;
-  if (type.endsWith("+json")) return "json";
-  if (type.endsWith("+xml")) return "xml";
-  return type.startsWith("text/") ? "txt" : "bin";
 }

@@ -15,21 +15,21 @@ const PATIENCE_MS = 60_000;
  * Removes whatever has this name, without following a link. A folder disappears at once and is emptied afterwards.
  * Folders inside it are moved up beside each other first: any depth then needs two open folders and short paths.
  */
-export async function removeTree(folder: Folder, name: Name, signal?: AbortSignal): Promise<void> {
+export async function removeTree(folder: Folder, name: Name): Promise<void> {
   if (!look(folder, name)?.isDirectory()) return unlinkSync(at(folder, name));
   openUp(folder, name);
   const doomed = temporaryName();
   renameSync(at(folder, name), at(folder, doomed));
   const inside = folder.enter(doomed);
   try {
-    await empty(inside, signal);
+    await empty(inside);
   } finally {
     inside.close();
   }
-  if (!signal?.aborted) rmdirSync(at(folder, doomed));
+  rmdirSync(at(folder, doomed));
 }
 
-async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void> {
+async function empty(top: Folder): Promise<void> {
   const deadlineMs = Date.now() + PATIENCE_MS;
   let done = 0;
   for (let found = true; found; ) {
@@ -38,7 +38,7 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
       found = true;
       if (isFolder) await removeFolder(name);
       else calmly(() => unlinkSync(at(top, name)));
-      if (!(await goOn())) return;
+      await pause();
     }
   }
 
@@ -52,7 +52,7 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
           calmly(() => openUp(inside, child.name));
           calmly(() => renameSync(at(inside, child.name), at(top, temporaryName())));
         } else calmly(() => unlinkSync(at(inside, child.name)));
-        if (!(await goOn())) return;
+        await pause();
       }
     } finally {
       inside.close();
@@ -60,14 +60,11 @@ async function empty(top: Folder, signal: AbortSignal | undefined): Promise<void
     calmly(() => rmdirSync(at(top, name)));
   }
 
-  async function goOn(): Promise<boolean> {
+  async function pause(): Promise<void> {
     done += 1;
-    if (done % BATCH === 0) {
-      await setImmediate();
-      if (Date.now() > deadlineMs)
-        throw new CellwrightError("kernel_busy", "A folder was filled while it was removed.");
-    }
-    return !signal?.aborted;
+    if (done % BATCH !== 0) return;
+    await setImmediate();
+    if (Date.now() > deadlineMs) throw new CellwrightError("kernel_busy", "A folder was filled while it was removed.");
   }
 }
 

@@ -110,9 +110,9 @@ export function testKernel(contract: KernelContract): void {
 
     test("top-level await works", async () => {
       const { kernel } = await shared();
-      expect(result(await run(kernel, "import asyncio\nawait asyncio.sleep(0.01)\nawait asyncio.sleep(0, 'slept')"))).toBe(
-        "'slept'",
-      );
+      expect(
+        result(await run(kernel, "import asyncio\nawait asyncio.sleep(0.01)\nawait asyncio.sleep(0, 'slept')")),
+      ).toBe("'slept'");
     });
 
     test("variables arrive beside the code, as values and as bytes", async () => {
@@ -125,7 +125,8 @@ export function testKernel(contract: KernelContract): void {
 
     test("displays can be updated and cleared", async () => {
       const { kernel } = await shared();
-      const code = "handle = display('a', display_id='spot')\nhandle.update('b')\nclear_output(wait=True)\ndisplay('c')";
+      const code =
+        "handle = display('a', display_id='spot')\nhandle.update('b')\nclear_output(wait=True)\ndisplay('c')";
       expect(await run(kernel, code)).toMatchObject([
         { type: "display", data: { "text/plain": "'a'" }, displayId: "spot" },
         { type: "update", data: { "text/plain": "'b'" }, displayId: "spot" },

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, expect, test } from "vitest";
 import { connect, createWorld, MB, startStdio, textOf, until } from "./support.ts";
 
@@ -116,6 +118,13 @@ describe("the end of a connection", () => {
     await until(() => seen.aborted.includes("running"));
   });
 
+  test("by the client, right after its last request, which is still answered", async () => {
+    const { toServer, connection, answers } = start();
+    toServer.end(`${echo(1, "quick")}\n`);
+    await connection.closed;
+    expect(answers.map((one) => one.id)).toEqual(["init", 1]);
+  });
+
   test("by a pipe that nobody reads any more", async () => {
     const { fromServer, connection, toServer } = start();
     await until(() => fromServer.readableFlowing === true);
@@ -137,7 +146,32 @@ describe("the end of a connection", () => {
   });
 });
 
-test("a modern client falls back to nothing: it is served as it is", async () => {
+test("what anything else in the process prints stays off the protocol's pipe", async () => {
+  const stdio = new URL("../../dist/mcp/stdio.js", import.meta.url);
+  const script = `
+    import { serveStdio } from ${JSON.stringify(stdio.href)};
+    const log = { error() {}, warn() {}, info() {}, debug() {} };
+    const { closed } = serveStdio({ createServer: async () => {}, maxRequestBytes: 1000, log });
+    console.log("stray line");
+    process.stdout.write("stray bytes");
+    await closed;`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script]);
+  const output = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text) => {
+      output[name] += text;
+    });
+  }
+  child.stdin.write("{\n");
+  await until(() => output.stdout.endsWith("\n"));
+  child.stdin.end();
+  const [code] = await once(child, "close");
+  expect(code).toBe(0);
+  expect(JSON.parse(output.stdout)).toMatchObject({ id: null, error: { code: -32700 } });
+  expect(output.stderr).toContain("stray line\nstray bytes");
+});
+
+test("a modern client is served in its own revision", async () => {
   const world = createWorld();
   const client = await connect("v2 modern", startStdio(world));
   expect(client.v2?.getNegotiatedProtocolVersion()).toBe("2026-07-28");

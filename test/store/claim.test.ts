@@ -121,14 +121,14 @@ describe("processes that fight for one session", () => {
   beforeAll(() => compile(["store/claim.ts"], compiled()));
 
   test("never have it two at a time, while half of the owners crash", async () => {
-    const notes = await fight("real", (seen) => seen.won >= 200 && seen.crashed >= 50);
+    const notes = await fight("real", (seen) => seen.won >= 100 && seen.crashed >= 50);
     expect(notes.clashes).toBe(0);
-  });
+  }, 120_000);
 
   test("do have it two at a time without generations, so the fight is one", async () => {
     const notes = await fight("naive", (seen) => seen.clashes > 0);
     expect(notes.clashes).toBeGreaterThan(0);
-  });
+  }, 120_000);
 
   interface Seen {
     won: number;
@@ -141,7 +141,7 @@ describe("processes that fight for one session", () => {
     mkdirSync(folder);
     const seen: Seen = { won: 0, clashes: 0, crashed: 0 };
     const fighters = new Set<ChildProcess>();
-    const deadline = Date.now() + 40_000;
+    const deadline = Date.now() + 100_000;
     const look = () => {
       const notes = existsSync(join(folder, "notes")) ? readFileSync(join(folder, "notes"), "utf8").split("\n") : [];
       seen.won = notes.filter((note) => note === "won").length;
@@ -161,7 +161,7 @@ describe("processes that fight for one session", () => {
       }
     };
     await Promise.all([one(), one(), one(), one()]);
-    expect(isOver(seen), `still fighting after 40 s: ${JSON.stringify(seen)}`).toBe(true);
+    expect(isOver(seen), `still fighting after 100 s: ${JSON.stringify(seen)}`).toBe(true);
     return seen;
   }
 });

@@ -107,8 +107,8 @@ describe("a journal", () => {
     expect(readFileSync(sessionFile("outputs", String(png))).equals(image)).toBe(true);
   });
 
-  // A process can die after any byte of a write. The first line, a begin, a finish and a second begin are cut everywhere.
-  test("cut off at any byte is read up to there and written on, never glued to a torn line", async () => {
+  // A process can die after any byte of a write: within the first line, a begin, a finish or a second begin.
+  test("cut off anywhere is read up to there and written on, never glued to a torn line", async () => {
     const store = await open();
     await store.begin("s1", execution("a", { status: "running" }));
     await store.finish("s1", execution("a"));
@@ -117,6 +117,8 @@ describe("a journal", () => {
     const whole = readFileSync(sessionFile("journal.ndjson"));
     const ends = [...whole.entries()].filter(([, byte]) => byte === 10).map(([index]) => index);
     for (let cut = 0; cut <= whole.length; cut += 1) {
+      // Every byte near the end of a line, where it matters, and some in between.
+      if (cut % 7 !== 0 && !ends.some((end) => Math.abs(end - cut) < 3)) continue;
       writeFileSync(sessionFile("journal.ndjson"), whole);
       truncateSync(sessionFile("journal.ndjson"), cut);
       const [, beginA = 0, finishA = 0, beginB = 0] = ends;
@@ -298,6 +300,23 @@ test.skipIf(process.platform === "win32")("all folders are 0700 and all files 06
   expect(wrong.map((entry) => entry.name)).toEqual([]);
 });
 
+test.skipIf(process.platform !== "linux")("no file stays open when sessions are released or forgotten", async () => {
+  const openFiles = () => readdirSync("/proc/self/fd").length;
+  const store = await open();
+  const before = openFiles();
+  for (let count = 0; count < 20; count += 1) {
+    const id = `s${count}`;
+    await store.claim(id);
+    await store.begin(id, execution("a"));
+    await store.finish(id, execution("a"));
+    store.openSpill(id, "e1.txt", 100_000).write("x".repeat(70_000));
+  }
+  expect(openFiles()).toBeGreaterThan(before + 30);
+  for (let count = 0; count < 10; count += 1) await store.forget(`s${count}`);
+  await store.dispose();
+  expect(openFiles()).toBe(before);
+});
+
 test("what a program was still removing when it ended is removed by the next one", async () => {
   const left = join(dataDir, "trash", "left", "workspace", "deep");
   mkdirSync(left, { recursive: true });
@@ -313,7 +332,7 @@ test("a session with folders nested deeper than a path can say is forgotten", as
   execFileSync(process.execPath, [
     "-e",
     'const fs = require("node:fs"); process.chdir(process.argv[1]);' +
-      'for (let i = 0; i < 4096; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
+      'for (let i = 0; i < 2000; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
     folder,
   ]);
   chmodSync(join(folder, "dd"), 0o500);

@@ -51,7 +51,9 @@ describe("variables", () => {
   test.each(["1a", "a-b", "", "class", "None", "a b", "a\n"])("refuses the name %j", async (name) => {
     const { text, code } = await given({ variables: { fine: 1, [name]: 2 } });
     expect(code).toBe("invalid_input");
-    expect(text).toContain(`variables: \`${name.trim() === name ? name : "a␊".slice(0, 1)}`);
+    expect(text).toMatch(/^variables: `/);
+    expect(text).toContain("cannot be a Python variable's name");
+    expect(text).toContain(name.trim());
   });
 
   test("refuses the name of an image", async () => {

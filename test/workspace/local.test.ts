@@ -260,25 +260,55 @@ for (const { name, openFolder } of ways) {
       expect(readdirSync(root)).toEqual([]);
     });
 
-    test("stops looking at 10 000 entries, and says so", async () => {
-      mkdirSync(inside("many"));
-      for (let count = 0; count < 9_998; count += 1) writeFileSync(inside("many", `f${count}`), "");
-      const mark = await workspace.mark();
-      expect([mark.complete, mark.files.size]).toEqual([true, 9_998]);
-      writeFileSync(inside("last"), "");
-      expect((await workspace.changedSince(mark)).complete).toBe(true);
-      writeFileSync(inside("one too many"), "");
-      const now = await workspace.changedSince(mark);
-      expect(now.complete).toBe(false);
-      expect(now.changes.filter(({ change }) => change === "deleted")).toEqual([]);
-      const late = await workspace.mark();
-      expect((await workspace.changedSince(late)).changes).toEqual([]);
-      const listed = await workspace.list(".", { recursive: true, limit: 10 });
-      expect([listed.entries.length, listed.more]).toEqual([10, true]);
-      await workspace.remove("many");
+    test.skipIf(!isLinux)("leaves no file open, whatever is asked of it", async () => {
+      symlinkSync("../up", inside("link"));
+      symlinkSync("loop", inside("loop"));
+      linkSync(join(base, "up"), inside("hard"));
+      await workspace.write("a/b/file", Buffer.from("x"));
+      const before = readdirSync("/proc/self/fd").length;
+      for (const path of [
+        ...hostilePaths,
+        "link",
+        "loop/x",
+        "hard",
+        "a",
+        "a/b/file",
+        "a/b/none",
+        "none/x",
+        "a/b/file/x",
+      ]) {
+        await read(path).catch(() => {});
+        await workspace.write(path, Buffer.from("x")).catch(() => {});
+        await workspace.list(path, { recursive: true }).catch(() => {});
+        await workspace.remove(path).catch(() => {});
+        await workspace.changedSince(await workspace.mark());
+      }
+      expect(readdirSync("/proc/self/fd").length).toBe(before);
     });
   });
 }
+
+test("a workspace is looked through up to 10 000 entries, and says when there are more", async () => {
+  const root = mkdtempSync(join(tmpdir(), "cellwright-ws-"));
+  const inside = (...names: string[]) => join(root, ...names);
+  const workspace = openLocalWorkspace(root);
+  mkdirSync(inside("many"));
+  for (let count = 0; count < 9_998; count += 1) writeFileSync(inside("many", `f${count}`), "");
+  const mark = await workspace.mark();
+  expect([mark.complete, mark.files.size]).toEqual([true, 9_998]);
+  writeFileSync(inside("last"), "");
+  expect((await workspace.changedSince(mark)).complete).toBe(true);
+  writeFileSync(inside("one too many"), "");
+  const now = await workspace.changedSince(mark);
+  expect(now.complete).toBe(false);
+  expect(now.changes.filter(({ change }) => change === "deleted")).toEqual([]);
+  const late = await workspace.mark();
+  expect((await workspace.changedSince(late)).changes).toEqual([]);
+  const listed = await workspace.list(".", { recursive: true, limit: 10 });
+  expect([listed.entries.length, listed.more]).toEqual([10, true]);
+  await workspace.remove("many");
+  rmSync(root, { recursive: true });
+});
 
 describe.skipIf(!isLinux)("folders nested deeper than a path can say", () => {
   test("are marked, listed and removed in a few seconds", async () => {
@@ -286,7 +316,7 @@ describe.skipIf(!isLinux)("folders nested deeper than a path can say", () => {
     execFileSync(process.execPath, [
       "-e",
       'const fs = require("node:fs"); process.chdir(process.argv[1]); fs.mkdirSync("deep"); process.chdir("deep");' +
-        'for (let i = 0; i < 4096; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
+        'for (let i = 0; i < 2000; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
       root,
     ]);
     const workspace = openLocalWorkspace(root);
@@ -294,7 +324,7 @@ describe.skipIf(!isLinux)("folders nested deeper than a path can say", () => {
     expect((await workspace.mark()).complete).toBe(false);
     expect((await workspace.list(".", { recursive: true })).more).toBe(true);
     await workspace.remove("deep");
-    expect(Date.now() - start).toBeLessThan(10_000);
+    expect(Date.now() - start).toBeLessThan(30_000);
     expect(readdirSync(root)).toEqual([]);
     rmSync(root, { recursive: true });
   });

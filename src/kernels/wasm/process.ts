@@ -84,7 +84,10 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
   });
   let stderr = "";
   const exited = new Promise<Omit<ProcessExit, "reason">>((resolve) => {
-    child.once("close", (code, signal) => resolve({ ...exitOf(code, signal), stderr }));
+    child.once("close", (code, signal) => {
+      if (stderr) log.debug(`a kernel's stderr: ${stderr}`);
+      resolve({ ...exitOf(code, signal), stderr });
+    });
     child.once("error", (error) => resolve({ code: null, signal: null, stderr: error.message }));
   });
   const kernelProcess = new KernelProcess(child, { jailed: launch.jailed, exited });

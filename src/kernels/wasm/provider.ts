@@ -48,7 +48,18 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const { memoryMb, diskMb, startTimeoutMs } = config;
     const attempt = async (snapshot: Snapshot) =>
-      startKernel({ sources, snapshot, slot: options, memoryMb, diskMb, jailLibraries, walls, startTimeoutMs, signal, log });
+      startKernel({
+        sources,
+        snapshot,
+        slot: options,
+        memoryMb,
+        diskMb,
+        jailLibraries,
+        walls,
+        startTimeoutMs,
+        signal,
+        log,
+      });
     const kernel = await attempt(await snapshots.get(options.progress)).catch(async (error) => {
       // A snapshot can be whole and still not start. Built anew once; if that does not help, it was something else.
       if (rebuilt || !(error instanceof CellwrightError) || error.code !== "kernel_start_failed") throw error;

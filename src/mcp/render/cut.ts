@@ -12,7 +12,7 @@ export interface CutOptions {
   gaps?: Gap[];
   /** How much of what is kept comes from the beginning. */
   headShare?: number;
-  /** Says where the whole text is, `.outputs/x.txt`. */
+  /** Where the missing text is, as a clause: `all of it is in .outputs/x.txt`. */
   where?: string;
 }
 
@@ -43,7 +43,7 @@ export function cutText(
 
 /** Says how much is missing here, on a line of its own. */
 export function mark(chars: number, where?: string): string {
-  return `\n[… ${showCount(chars)} characters left out${where ? `; all of it is in ${where}` : ""} …]\n`;
+  return `\n[… ${showCount(chars)} characters left out${where ? `; ${where}` : ""} …]\n`;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Link } from "../tool.ts";
 import { type Attachment, bundleParts } from "./bundle.ts";
 import type { Picture, ShownPicture } from "./pictures.ts";
 import type { ContentBlock } from "./result.ts";
-import { Text } from "./texts.ts";
+import { outputPath, Text } from "./texts.ts";
 import { tracebackText } from "./traceback.ts";
 
 /** What is shown, in the order it happened. */
@@ -81,11 +81,6 @@ export function linkBlock({ uri, name, mimeType, sizeBytes }: Link): Extract<Con
     ...(mimeType ? { mimeType } : {}),
     ...(sizeBytes === undefined ? {} : { size: sizeBytes }),
   };
-}
-
-/** The part of a URI that read_file takes, too. */
-export function outputPath(uri: string): string {
-  return uri.slice(uri.indexOf("/", "cell://".length) + 1);
 }
 
 function pictureNote(note: string, { shown, link }: { shown: boolean; link?: Link }): string {

@@ -3,7 +3,6 @@ import type { Reply } from "../tool.ts";
 import { bundleText } from "./bundle.ts";
 import { cutText, shareOut } from "./cut.ts";
 import type { ContentBlock } from "./result.ts";
-import { outputPath } from "./sequence.ts";
 import { Text } from "./texts.ts";
 import { tracebackText } from "./traceback.ts";
 
@@ -35,7 +34,7 @@ export function structuredExecution(
     cutText(text.shown, shares[index] ?? 0, {
       gaps: text.gaps,
       headShare: text.kind === "error" ? 0.3 : 0.5,
-      where: text.full ? outputPath(text.full) : undefined,
+      where: text.where,
     }),
   );
   return {

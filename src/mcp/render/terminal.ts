@@ -8,7 +8,7 @@ const movesCursor = /[\r\b]|\u001b\[[0-9;]*[A-HJKf]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const cursorCode = /^\u001b\[([0-9;]*)([A-HJKf])$/;
 
-/** A cursor that is sent further than this stays here: output must not grow by one short escape sequence. */
+/** Columns that a cursor can be sent to beyond what is written: a short escape sequence must not make a huge text. */
 const MAX_JUMP = 1_000;
 
 /** What a terminal would show of a text, and what it would not show made visible. */
@@ -38,9 +38,9 @@ function playBack(text: string): string {
   let row = 0;
   let column = 0;
   const moveTo = (toRow: number, toColumn: number) => {
-    row = Math.max(0, Math.min(toRow, rows.length - 1 + MAX_JUMP));
-    column = Math.max(0, Math.min(toColumn, MAX_JUMP));
-    while (rows.length <= row) rows.push("");
+    row = Math.max(0, toRow);
+    column = Math.max(0, Math.min(toColumn, Math.max(column, MAX_JUMP)));
+    if (row === rows.length) rows.push("");
   };
   for (const [token] of text.matchAll(tokens)) {
     const line = rows[row] ?? "";

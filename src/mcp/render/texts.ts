@@ -5,6 +5,14 @@ import { plainText } from "./terminal.ts";
 /** Of one form of one output, from each end: what is between can not be shown in any reply. */
 const SIDE_CHARS = 300_000;
 
+/** As long as the clause that names a file, for a text that is not in one yet. */
+const SOME_PLACE = "x".repeat(80);
+
+/** The part of an output's URI that read_file takes, too. */
+export function outputPath(uri: string): string {
+  return uri.slice(uri.indexOf("/", "cell://".length) + 1);
+}
+
 /** Text that stands together in a reply. */
 export class Text {
   /** How it is cut if it is too long: an exception says most at its end, and is cut last. */
@@ -14,6 +22,8 @@ export class Text {
   /** Where the whole of it is, once that is known. */
   full: string | undefined;
   #pieces: string[] = [];
+  /** Some of it was gone before we got it. */
+  #hasHoles = false;
 
   constructor(kind: Text["kind"]) {
     this.kind = kind;
@@ -28,9 +38,17 @@ export class Text {
     return this.#pieces.join("");
   }
 
+  /** Where the reader finds what is left out, as a clause. */
+  get where(): string | undefined {
+    if (!this.full) return undefined;
+    return `${this.#hasHoles ? "more" : "all"} of it is in ${outputPath(this.full)}`;
+  }
+
   /** How long it is with nothing left out. */
   get chars(): number {
-    return this.shown.length + this.gaps.reduce((sum, gap) => sum + mark(gap.chars, "x".repeat(60)).length, 0);
+    return (
+      this.shown.length + this.gaps.reduce((sum, gap) => sum + mark(gap.chars, this.where ?? SOME_PLACE).length, 0)
+    );
   }
 
   /** Adds what a cell printed or said, as a terminal would show it. */
@@ -54,6 +72,7 @@ export class Text {
     this.gaps.push({ at: this.shown.length, chars: cut.chars });
     this.shown += plainText(text.slice(cut.at));
     this.full ??= cut.full;
+    this.#hasHoles ||= cut.full === undefined;
   }
 
   /** Adds a line of ours, or text that is clean already. */

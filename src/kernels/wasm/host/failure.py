@@ -42,7 +42,10 @@ def _message(error):
     if isinstance(error, SyntaxError) and error.msg is not None:
         where = f" ({error.filename}, line {error.lineno})" if error.lineno else ""
         return f"{error.msg}{where}"
-    return str(error)
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its message could not be read: {type(second).__name__}>"
 
 
 def _leave_out_own_frames(report, seen):

@@ -1,8 +1,8 @@
 import type { Report } from "./frames.ts";
 import { kinds, RECORD_HEADER_BYTES, type RingReader, type RingRecord } from "./ring.ts";
 
-/** Text of one stream that is sent as one line; more would only be held up, less costs a line per print. */
-const MAX_STREAM_BYTES = 256 * 1024;
+/** What is sent at once, mostly as one line of one stream: more would hold it up, less costs a line per print. */
+const MAX_TAKE_BYTES = 256 * 1024;
 /** Largest event put together from records. The runner replaces bundles at 16 MB; escapes can make that longer. */
 const MAX_JOINED_BYTES = 48 * 1024 * 1024;
 
@@ -17,8 +17,8 @@ export class Outbox {
     this.#ring = ring;
   }
 
-  /** Reports for what is in the ring now, up to one long stream. Nothing: the ring is empty. Throws on garbage. */
-  take(): Report[] {
+  /** Reports for what is in the ring, up to a limit; `more` when the limit was reached. Throws on garbage. */
+  take(): { reports: Report[]; more: boolean } {
     const reports: Report[] = [];
     let stream: { kind: number; tag: number; pieces: Uint8Array[] } | undefined;
     let bytes = 0;
@@ -26,7 +26,7 @@ export class Outbox {
       if (stream) reports.push(this.#streamReport(stream.kind, stream.tag, stream.pieces));
       stream = undefined;
     };
-    while (bytes < MAX_STREAM_BYTES) {
+    while (bytes < MAX_TAKE_BYTES) {
       const record = this.#ring.read();
       if (!record) break;
       // An empty record counts too, or a hostile writer could keep this loop going.
@@ -42,7 +42,7 @@ export class Outbox {
       }
     }
     endStream();
-    return reports;
+    return { reports, more: bytes >= MAX_TAKE_BYTES };
   }
 
   #streamReport(kind: number, cell: number, pieces: Uint8Array[]): Report {

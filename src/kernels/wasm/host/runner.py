@@ -5,6 +5,7 @@ import base64
 import builtins
 import contextvars
 import json
+import os
 import random
 import signal
 import sys
@@ -38,10 +39,9 @@ def attach(host):
     random.seed()
     sys.stdout = sys.__stdout__ = _stdout
     sys.stderr = sys.__stderr__ = _stderr
-    sys.path.insert(0, "")
-    sys.path.append("/site")
+    # A task left behind may end by SystemExit or KeyboardInterrupt. The loop reports it, and must not die of it.
     loop = asyncio.get_event_loop()
-    loop._keyboard_interrupt_handler = loop._system_exit_handler = _report_stray
+    loop._keyboard_interrupt_handler = loop._system_exit_handler = lambda *_args: None
     return ".".join(map(str, sys.version_info[:3]))
 
 
@@ -87,11 +87,6 @@ def cancel():
 
 def inspect(query):
     return json.dumps(variables.answer(_namespace, json.loads(query)))
-
-
-def write_fd(name, data):
-    """What was written to file descriptor 1 or 2, past `sys.stdout`."""
-    (_stderr if name == "stderr" else _stdout).buffer.write(data.to_bytes())
 
 
 def _prepare(request):
@@ -157,13 +152,6 @@ def _show_result(value, cell):
     _output.display(mime.to_json({"type": "result"}, mime.bundle(value)))
 
 
-def _report_stray(*_args):
-    """A task that was left behind ended by KeyboardInterrupt or SystemExit: neither may end the event loop."""
-    error = sys.exception()
-    if error is not None:
-        _stderr.write("".join(failure.describe(error)["traceback"]) + "\n")
-
-
 def _sleep(seconds, /):
     """`time.sleep` in slices: in one piece it could not be interrupted, and would look like a dead worker."""
     if not isinstance(seconds, (int, float)) and not hasattr(seconds, "__float__") and not hasattr(seconds, "__index__"):
@@ -179,6 +167,14 @@ def _sleep(seconds, /):
         left = end - time.monotonic()
 
 
+def _tidy():
+    """What building the snapshot left behind, and what a cell expects to find."""
+    os.environ.clear()
+    os.environ.update(HOME="/home/user", USER="user", PWD="/workspace", LANG="C.UTF-8")
+    sys.path[:] = ["", *(path for path in sys.path if path), "/site"]
+
+
+_tidy()
 time.sleep = _sleep
 builtins.display, builtins.clear_output = showing.create(_output)
 refusals.install(sys)

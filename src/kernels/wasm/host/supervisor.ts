@@ -16,6 +16,8 @@ import type { WorkerCommand, WorkerStarted } from "./worker.ts";
  */
 const CANCEL_HEADSTART_MS = 60;
 const SIGINT = 2;
+/** How often a running cell's output is collected: soon enough to watch it, seldom enough to come in bulk. */
+const LOOK_MS = 10;
 
 const encoder = new TextEncoder();
 const commands = readCommands();
@@ -30,6 +32,7 @@ let broken = false;
 let lastBeats = 0;
 let runningCell: number | undefined;
 let ready = false;
+let nextLook: ReturnType<typeof setTimeout> | undefined;
 let sending = Promise.resolve();
 
 const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url), {
@@ -128,17 +131,23 @@ function stopCell(cell: number): void {
   }, CANCEL_HEADSTART_MS);
 }
 
-/** Forwards what the worker wrote until there is nothing more, then asks to be woken. */
+/**
+ * Forwards what the worker wrote until there is nothing more. While a cell runs it then looks again by itself, so that
+ * a million small prints do not cost a million wake-ups.
+ */
 async function pump(): Promise<void> {
   if (pumping || broken) return;
   pumping = true;
+  clearTimeout(nextLook);
   try {
-    do {
-      for (let reports = outbox.take(); reports.length > 0; reports = outbox.take()) {
-        for (const report of reports) noteEnd(report);
-        await send(reports);
-      }
-    } while (!ring.goIdle());
+    for (;;) {
+      const { reports, more } = outbox.take();
+      for (const report of reports) noteEnd(report);
+      if (reports.length > 0) await send(reports);
+      if (more) continue;
+      if (runningCell === undefined ? ring.sleep() : ring.doze()) break;
+    }
+    if (runningCell !== undefined) nextLook = setTimeout(pump, LOOK_MS);
   } catch (error) {
     breakDown(`garbage in its output: ${error instanceof Error ? error.message : error}`);
   } finally {

@@ -1,5 +1,8 @@
 /** The isolate that holds Python. User code can reach everything in here, so nothing here is believed outside. */
+import { lstatSync } from "node:fs";
+import process from "node:process";
 import { workerScope } from "./deno.ts";
+import { Descriptor } from "./descriptor.ts";
 import type { CellRequest } from "./frames.ts";
 import { growMemoryFor } from "./memory.ts";
 import { mendNodeFs } from "./nodefs.ts";
@@ -30,12 +33,11 @@ export type WorkerStarted = { python: string; failed?: undefined } | { failed: s
 /** The runner inside Python, see `runner.py`. */
 interface Runner {
   attach(host: unknown): string;
-  /** False: the cell has to be awaited. */
-  start(cell: number, request: string): boolean;
+  /** Resolves with false when the cell has to be awaited. A promise, so that `asyncio.run` can wait inside a cell. */
+  start: { callPromising(cell: number, request: string): Promise<boolean> };
   finish(): Promise<void>;
   cancel(): void;
   inspect(query: string): string;
-  write_fd(name: string, bytes: Uint8Array): void;
 }
 
 workerScope.onmessage = async ({ data }) => {
@@ -57,14 +59,9 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
   python.setStdin({ error: true });
   const runner = python.pyimport("_cellwright.runner") as Runner;
   const version = runner.attach(createHost(python, ring, interrupt));
-  for (const name of ["stdout", "stderr"] as const) {
-    const write = (bytes: Uint8Array) => {
-      runner.write_fd(name, bytes);
-      return bytes.length;
-    };
-    if (name === "stdout") python.setStdout({ write });
-    else python.setStderr({ write });
-  }
+  const descriptors = [new Descriptor(kinds.stdout, ring), new Descriptor(kinds.stderr, ring)] as const;
+  python.setStdout({ write: (bytes) => descriptors[0].write(bytes) });
+  python.setStderr({ write: (bytes) => descriptors[1].write(bytes) });
   workerScope.postMessage({ python: version } satisfies WorkerStarted);
 
   const encoder = new TextEncoder();
@@ -72,7 +69,9 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
     if (command.op === "execute") {
       // The runner reports every exception of the cell itself. What comes out here is Python's own end.
       try {
-        if (!runner.start(command.cell, JSON.stringify(command.request))) await runner.finish();
+        for (const descriptor of descriptors) descriptor.begin(command.cell);
+        const request = JSON.stringify(command.request);
+        if (!(await runner.start.callPromising(command.cell, request))) await runner.finish();
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         ring.write(kinds.event, command.cell, encoder.encode(JSON.stringify({ type: "fatal", reason })));
@@ -89,6 +88,9 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
 
 async function restorePython(options: WorkerStart): Promise<Pyodide> {
   const { snapshot, pyodideDir } = options;
+  // Deno refuses to say who we are, and Pyodide dies of the refusal (`os.getuid`). The files' owner is as good.
+  const { uid } = lstatSync(options.workspaceDir);
+  process.getuid = () => uid;
   const createModule = await moduleFactory(pyodideDir);
   growMemoryFor(snapshot);
   const python = await loadPyodide(pyodideDir, {
