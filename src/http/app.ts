@@ -47,6 +47,11 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
   const authenticate = createAuthenticate(options.authToken);
   /** Connections and how many requests of each are being answered. Node's own idea of idle leaves out fresh ones. */
   const running = new Map<Socket, number>();
+  const count = (connection: Socket, change: 1 | -1) => {
+    const requests = running.get(connection);
+    // A connection may be gone before its last response knows.
+    if (requests !== undefined) running.set(connection, requests + change);
+  };
   const closeIdle = () => {
     for (const [connection, requests] of running) if (requests === 0) connection.destroySoon();
   };
@@ -74,9 +79,9 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
     request.on("error", () => {});
     response.on("error", () => {});
     const connection = request.socket;
-    running.set(connection, (running.get(connection) ?? 0) + 1);
+    count(connection, 1);
     response.once("close", () => {
-      running.set(connection, (running.get(connection) ?? 1) - 1);
+      count(connection, -1);
       if (closing) closeIdle();
     });
     handle(request, response).catch((error) => {

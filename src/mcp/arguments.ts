@@ -60,7 +60,8 @@ function explain(
 ): string[] {
   const names = Object.keys(schema.properties);
   if (issue.code === "unrecognized_keys" && issue.path.length === 0) {
-    return issue.keys.map((key) => {
+    return issue.keys.slice(0, 5).map((long) => {
+      const key = long.slice(0, 100);
       const meant = likeliest(key, names);
       const advice = meant ? `Remove it, or use \`${meant}\` if that was meant.` : "Remove it.";
       return `\`${key}\` is not an argument of ${tool}. ${advice} Its arguments are ${list(names)}.`;

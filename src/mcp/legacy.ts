@@ -40,10 +40,6 @@ export class LegacyConnections {
     this.#sweeper.unref();
   }
 
-  get size(): number {
-    return this.#connections.size;
-  }
-
   async handle(
     request: IncomingMessage,
     response: ServerResponse,

@@ -25,8 +25,8 @@ const MAX_WATCHED = 1_000;
 /** A cell may change many files in many steps; clients are told once per so many milliseconds. */
 const LIST_NOTICE_MS = 200;
 
-/** The SDK's own check of parameters answers a mistake in them as if it were ours. */
-const uriParams = z.object({ uri: z.string() });
+/** The SDK's own check of parameters answers a mistake in them as if it were ours. The longest path is 4 096 bytes. */
+const uriParams = z.object({ uri: z.string().max(16_384) });
 
 interface ResourceParts {
   sessions: Sessions;
@@ -136,7 +136,8 @@ async function readFile(
   { owner, uri }: { owner: string; uri: string },
 ): Promise<ReadResourceResult> {
   const target = parseFileUri(uri);
-  if (!target) throw refuse(uri, `\`${uri}\` is not a resource of this server, which are ${fileUriTemplate}.`);
+  if (!target)
+    throw refuse(uri, `\`${uri.slice(0, 200)}\` is not a resource of this server, which are ${fileUriTemplate}.`);
   try {
     const session = await parts.sessions.get(owner, target.sessionId);
     const { bytes, mimeType } = await open(parts.store, session, target.path);

@@ -93,9 +93,9 @@ function requestLogLevel(envelope: object | undefined): LoggingLevel | undefined
 }
 
 function unknownTool(name: string, names: string[]): ProtocolError {
-  const meant = likeliest(name, names);
+  const meant = likeliest(name.slice(0, 100), names);
   const advice = meant ? `Did you mean \`${meant}\`?` : `The tools are ${names.join(", ")}.`;
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}. ${advice}`);
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}. ${advice}`);
 }
 
 function once(action: () => void): () => void {

@@ -1,7 +1,8 @@
 import type * as z from "zod";
 import type { Execution, Json } from "../execution.ts";
 import type { Options } from "../options.ts";
-import type { LateOutput, Session } from "../session/session.ts";
+import type { LateOutput } from "../session/late-outputs.ts";
+import type { Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
 import type { Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";

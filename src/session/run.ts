@@ -3,9 +3,7 @@ import type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Language }
 import type { Spill } from "../store/store.ts";
 import { EventQueue } from "./event-queue.ts";
 import { defaultOutputLimits, type OutputLimits, Outputs } from "./outputs.ts";
-
-/** Why a cell was stopped. The first reason wins. */
-export type StopReason = "timeout" | "cancelled" | "interrupted" | "reset" | "closed" | "shutdown";
+import type { StopReason } from "./stop.ts";
 
 /** `ending`: its kernel is done with it, its result is being written. */
 export type RunPhase = "queued" | "starting" | "running" | "ending" | "finished";

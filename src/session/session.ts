@@ -1,21 +1,19 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
-import type { Execution, ExecutionEvent, Json, Language, Output } from "../execution.ts";
+import type { Execution, ExecutionEvent, Json, Language } from "../execution.ts";
 import type { Inspection, Kernel, KernelInfo, KernelProvider, Variable } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { defaultOutputLimits, Outputs } from "./outputs.ts";
-import { Run, type StopReason } from "./run.ts";
+import { type LateOutput, LateOutputs } from "./late-outputs.ts";
+import { Run } from "./run.ts";
+import { FRESH_KERNEL_NEXT, FRESH_KERNEL_NOW, type StopReason, stopNotice, stopStatus } from "./stop.ts";
 
 /** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
 export const STOP_GRACE_MS = 2_000;
 
 /** The full text of one cell's output is kept up to this size. */
 const SPILL_MAX_BYTES = 64 * 1024 * 1024;
-
-/** Cells whose runs are kept in memory, so that `wait` can show them again; older ones are in the history. */
-const KEPT_RUNS = 20;
 
 export interface SessionParts {
   record: SessionRecord;
@@ -41,13 +39,6 @@ export interface RunOptions {
   variables?: Record<string, Json | Uint8Array>;
 }
 
-/** Output of a finished cell that came after its end, from something it left running. */
-export interface LateOutput {
-  executionId: string;
-  executionCount: number | null;
-  outputs: Output[];
-}
-
 /** One conversation with a kernel: cells in turn, time limits, stopping, restarting, history. */
 export class Session {
   readonly #parts: SessionParts;
@@ -57,8 +48,9 @@ export class Session {
   #stopping: Promise<void> | undefined;
   #kernel: Kernel | undefined;
   #kernelStarting = false;
+  /** Those under way and the newest; the others are in the history, where their pictures take no memory. */
   #runs: Run[] = [];
-  #late = new Map<Run, Outputs>();
+  readonly #late = new LateOutputs();
   /** Why the next cell finds no variables, until it has been told. */
   #loss: string | undefined;
   #closed = false;
@@ -94,11 +86,10 @@ export class Session {
   /** Queues a cell and returns at once. Cells run one after another, in the order of these calls. */
   execute(code: string, options: RunOptions = {}): Run {
     this.#refuseIfClosed();
-    const spillName = (runId: string) => `${runId}.txt`;
     const run = new Run(code, options.language ?? "python", (runId) =>
-      this.#parts.store.openSpill(this.id, spillName(runId), SPILL_MAX_BYTES),
+      this.#parts.store.openSpill(this.id, `${runId}.txt`, SPILL_MAX_BYTES),
     );
-    this.#runs = [...this.#runs.slice(1 - KEPT_RUNS), run];
+    this.#runs = [...this.#runs.filter((other) => other.phase !== "finished"), run];
     this.#waiting.add(run);
     const cancel = () => void this.#stop(run, "cancelled");
     if (options.signal?.aborted) cancel();
@@ -158,17 +149,11 @@ export class Session {
 
   /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
   takeLate(): LateOutput[] {
-    const late = [...this.#late];
-    this.#late.clear();
-    for (const [run] of late) void this.#save(run);
-    return late.map(([run, outputs]) => ({
-      executionId: run.id,
-      executionCount: run.executionCount,
-      outputs: outputs.list(),
-    }));
+    for (const run of this.#late.runs()) void this.#save(run);
+    return this.#late.take();
   }
 
-  /** For whoever changes files outside a cell, so that those who watch them hear of it. */
+  /** Says that something else than a cell changed these files. */
   filesChanged(paths: string[]): void {
     this.#parts.filesChanged?.(this, paths);
   }
@@ -364,16 +349,11 @@ export class Session {
 
   #addLate(run: Run, event: ExecutionEvent): void {
     run.add(event);
-    if (run.phase !== "finished") return;
-    const outputs = this.#late.get(run) ?? new Outputs(defaultOutputLimits);
-    outputs.add(event);
-    this.#late.set(run, outputs);
-    const oldest = this.#late.keys().next().value;
-    if (this.#late.size > KEPT_RUNS && oldest) this.#late.delete(oldest);
+    if (run.phase === "finished") this.#late.add(run, event);
   }
 
   async #writeLate(): Promise<void> {
-    for (const run of this.#late.keys()) await this.#save(run);
+    for (const run of this.#late.runs()) await this.#save(run);
   }
 
   #refuseIfClosed(): void {
@@ -383,9 +363,6 @@ export class Session {
 
 /** A kernel that is gone may still have events on their way to us. */
 const GONE_DRAIN_MS = 100;
-
-const FRESH_KERNEL_NEXT = "All variables are lost, files are kept. The next cell gets a fresh kernel.";
-const FRESH_KERNEL_NOW = "This cell ran in a fresh one: variables from before are gone, files are kept.";
 
 interface CellEnd {
   status: "ok" | "error" | "kernel_died";
@@ -405,24 +382,4 @@ function signal<T>(): Signal<T> {
     fire = resolve;
   });
   return { fired, fire };
-}
-
-function stopStatus(reason: StopReason): "timeout" | "interrupted" {
-  return reason === "timeout" ? "timeout" : "interrupted";
-}
-
-function stopNotice(reason: StopReason, { lost, timeoutMs }: { lost: boolean; timeoutMs: number }): string {
-  const why = {
-    timeout: `The cell ran longer than ${timeoutMs / 1000} s and was stopped`,
-    cancelled: "The call was cancelled and the cell stopped",
-    interrupted: "The cell was interrupted",
-    reset: "The session was reset while the cell ran",
-    closed: "The session was closed while the cell ran",
-    shutdown: "Cellwright was shut down while the cell ran",
-  }[reason];
-  if (reason === "reset" || reason === "closed" || reason === "shutdown") {
-    return `${why}: its variables are gone, files are kept.`;
-  }
-  if (!lost) return `${why}; variables are kept.`;
-  return `${why}. It did not stop when asked, so its kernel was killed. ${FRESH_KERNEL_NEXT}`;
 }

@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { Session } from "./session.ts";
+import { FRESH_KERNEL_NOW } from "./stop.ts";
 
 /** How often idle sessions are looked for: often enough that a short lifetime means what it says. */
 const sweepEveryMs = (ttlMs: number) => Math.min(Math.max(ttlMs / 4, 500), 30_000);
@@ -153,7 +154,7 @@ export class Sessions {
       if (ttlMs > 0 && session.hasKernel && session.idleMs >= ttlMs) {
         log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, its kernel is ended`);
         await session.sleep(
-          `The session was not used for ${Math.round(ttlMs / 60_000)} minutes, so its kernel was ended. This cell ran in a fresh one: variables from before are gone, files are kept.`,
+          `The session was not used for ${Math.round(ttlMs / 60_000)} minutes, so its kernel was ended. ${FRESH_KERNEL_NOW}`,
         );
       }
       if (this.#savedUse.get(session.id) !== session.record.lastUsedAt) {
@@ -305,8 +306,7 @@ export class Sessions {
   }
 }
 
-const lossAfterRestart =
-  "Cellwright was restarted since this session's last cell. This cell ran in a fresh kernel: variables from before are gone, files and history are kept.";
+const lossAfterRestart = `Cellwright was restarted since this session's last cell. ${FRESH_KERNEL_NOW}`;
 
 function stateOf(session: Session | undefined): SessionSummary["state"] {
   if (!session?.hasKernel) return "asleep";

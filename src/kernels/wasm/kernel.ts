@@ -96,7 +96,7 @@ export class WasmKernel implements Kernel {
       this.#deliver(report.cell, parseEvent({ ...report, type: "stream" }));
     } else if (report.type === "event") {
       if (isRecord(report.event) && report.event.type === "fatal")
-        this.#condemn(`Python itself ended: ${report.event.reason}`);
+        this.#condemn(`Python ended itself, by os._exit or a crash: ${report.event.reason}`);
       else this.#deliver(report.cell, parseEvent(report.event));
     } else if (report.type === "ack") {
       if (report.cell === this.#run?.cell) this.#acknowledge?.();

@@ -12,6 +12,7 @@ export function showBytes(bytes: number): string {
 }
 
 export function showDuration(ms: number): string {
+  if (ms < 100) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 59.5) return `${Math.round(seconds)} s`;

@@ -1,5 +1,5 @@
 import type { Output } from "../../execution.ts";
-import type { LateOutput } from "../../session/session.ts";
+import type { LateOutput } from "../../session/late-outputs.ts";
 import type { Link } from "../tool.ts";
 import { type Attachment, bundleParts } from "./bundle.ts";
 import type { Picture, ShownPicture } from "./pictures.ts";

@@ -24,6 +24,7 @@ def describe(error):
 
 
 def _describe(error):
+    _explain_missing_module(error)
     report = traceback.TracebackException.from_exception(error, compact=True)
     _leave_out_own_frames(report, set())
     lines = "".join(report.format()).splitlines()
@@ -36,6 +37,19 @@ def _describe(error):
         "message": _message(error)[:_MAX_MESSAGE_CHARS],
         "traceback": [line[:_MAX_LINE_CHARS] for line in lines],
     }
+
+
+def _explain_missing_module(error):
+    missing = error if isinstance(error, ModuleNotFoundError) else error.__context__
+    if not isinstance(missing, ModuleNotFoundError) or not missing.name:
+        return
+    if missing.name == "_multiprocessing":
+        error.add_note("This kernel runs in WebAssembly and has one process. Run the work in order, or use asyncio.")
+    elif missing is error:
+        error.add_note(
+            f"`{missing.name}` is not installed in this kernel. It has Python's standard library, and modules that lie "
+            "in the workspace."
+        )
 
 
 def _message(error):

@@ -11,6 +11,9 @@ import signal
 import sys
 import time
 
+from pyodide.ffi import run_sync
+from pyodide.webloop import WebLoop
+
 from _cellwright import failure, mime, output as outputs, refusals, showing, source, variables
 
 _SLEEP_SLICE_S = 0.02
@@ -29,6 +32,8 @@ _cell = None
 _codes = None
 _has_value = False
 _task = None
+# What `asyncio.run` and the like wait for inside a cell; the innermost is last.
+_waited_for = []
 
 
 def attach(host):
@@ -42,6 +47,7 @@ def attach(host):
     # A task left behind may end by SystemExit or KeyboardInterrupt. The loop reports it, and must not die of it.
     loop = asyncio.get_event_loop()
     loop._keyboard_interrupt_handler = loop._system_exit_handler = lambda *_args: None
+    _rehearse()
     return ".".join(map(str, sys.version_info[:3]))
 
 
@@ -80,9 +86,10 @@ async def finish():
 
 def cancel():
     """Ends a pending await. A cell that is not waiting gets a KeyboardInterrupt instead, from the host."""
-    if _task is not None:
+    task = _waited_for[-1] if _waited_for else _task
+    if task is not None:
         _cell.interrupted = True
-        _task.cancel()
+        task.cancel()
 
 
 def inspect(query):
@@ -152,6 +159,17 @@ def _show_result(value, cell):
     _output.display(mime.to_json({"type": "result"}, mime.bundle(value)))
 
 
+def _run_until_complete(loop, future):
+    """Waits inside a cell, by a switch of stacks, where an interrupt can find it."""
+    task = asyncio.ensure_future(future, loop=loop)
+    _output.flush()
+    _waited_for.append(task)
+    try:
+        return run_sync(task)
+    finally:
+        _waited_for.remove(task)
+
+
 def _sleep(seconds, /):
     """`time.sleep` in slices: in one piece it could not be interrupted, and would look like a dead worker."""
     if not isinstance(seconds, (int, float)) and not hasattr(seconds, "__float__") and not hasattr(seconds, "__index__"):
@@ -167,6 +185,16 @@ def _sleep(seconds, /):
         left = end - time.monotonic()
 
 
+def _rehearse():
+    """Walks the ways that every cell takes. In the snapshot this loads modules; in a process it compiles WebAssembly."""
+    mime.to_json({"type": "result"}, mime.bundle(2))
+    for code in ("1 / 0", "1 +"):
+        try:
+            eval(source.Compiler().compile(code, "<cell 0>")[0][-1])
+        except Exception as error:
+            json.dumps(failure.describe(error))
+
+
 def _tidy():
     """What building the snapshot left behind, and what a cell expects to find."""
     os.environ.clear()
@@ -175,7 +203,9 @@ def _tidy():
 
 
 _tidy()
+WebLoop.run_until_complete = _run_until_complete
 time.sleep = _sleep
 builtins.display, builtins.clear_output = showing.create(_output)
 refusals.install(sys)
 variables.hide(_namespace)
+_rehearse()
