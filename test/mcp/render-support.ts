@@ -5,7 +5,7 @@ import type { ToolResult } from "../../src/mcp/render/result.ts";
 import { render } from "../../src/mcp/render.ts";
 import { defaultOptions, type Options } from "../../src/options.ts";
 import type { LateOutput } from "../../src/session/late-outputs.ts";
-import type {, Session } from "../../src/session/session.ts";
+import type { Session } from "../../src/session/session.ts";
 import { openMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 
