@@ -4,6 +4,8 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 
 serveStdio(() => {
   const server = new McpServer({ name: "noop", version: "1.0.0" });
-  server.registerTool("noop", { description: "Does nothing." }, async () => ({ content: [{ type: "text", text: "ok" }] }));
+  server.registerTool("noop", { description: "Does nothing." }, async () => ({
+    content: [{ type: "text", text: "ok" }],
+  }));
   return server;
 });

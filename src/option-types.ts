@@ -41,6 +41,9 @@ export function integer(min: number, max: number, placeholder: string): OptionTy
   };
 }
 
+/** What a timer can hold: a longer one would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** Seconds, or a number with a unit; kept in milliseconds. */
 export function duration(): OptionType<number> {
   const unitMs: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -49,7 +52,9 @@ export function duration(): OptionType<number> {
     parse(value) {
       const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(value);
       const ms = match ? Number(match[1]) * (unitMs[match[2] ?? "s"] ?? 1000) : Number.NaN;
-      if (!(ms <= 86_400_000 * 365)) throw new Error("expected seconds, or a time such as `90s`, `30m` or `2h`");
+      if (!(ms <= MAX_TIMER_MS)) {
+        throw new Error("expected seconds, or a time such as `90s`, `30m` or `2h`, up to 24 days");
+      }
       return ms;
     },
     show: (ms) => String(ms / 1000),

@@ -16,7 +16,10 @@ describe("settings", () => {
   });
 
   test.each([
-    [["--timeout", "soon"], "--timeout `soon`: expected seconds, or a time such as `90s`, `30m` or `2h`"],
+    [
+      ["--timeout", "soon"],
+      "--timeout `soon`: expected seconds, or a time such as `90s`, `30m` or `2h`, up to 24 days",
+    ],
     [["--warm", "-1"], "--warm"],
     [["--warm", "65"], "--warm `65`: expected a whole number from 0 to 64"],
     [["--jail", "docker"], "--jail `docker`: expected one of auto, bwrap, none"],

@@ -17,6 +17,10 @@ export function resolveCarriageReturns(text: string): string {
 function overwriteLine(line: string): string {
   if (!line.includes("\r")) return line;
   let shown = "";
-  for (const part of line.split("\r")) shown = part.length >= shown.length ? part : part + shown.slice(part.length);
+  for (const part of line.split("\r")) {
+    // Who uses escape codes clears the line or colours all of it; counting columns would mix two states.
+    const replaces = part.includes("\u001b[") || part.length >= shown.length;
+    shown = replaces ? part : part + shown.slice(part.length);
+  }
   return shown;
 }

@@ -58,7 +58,12 @@ export class Outputs {
     else this.#addDisplay(event);
   }
 
-  list(): Output[] {
+  get spillUri(): string | undefined {
+    return this.#spill?.uri;
+  }
+
+  /** `full` is where the whole text is kept, if not in a spill of our own. */
+  list(full = this.#spill?.uri): Output[] {
     const outputs = this.#head.map((output) => ({ ...output }));
     let omitted = this.#omittedChars;
     for (const output of this.#tail) {
@@ -67,8 +72,7 @@ export class Outputs {
         outputs.push({ ...output });
         continue;
       }
-      const cut =
-        omitted > 0 ? { at: 0, chars: omitted, ...(this.#spill ? { full: this.#spill.uri } : {}) } : undefined;
+      const cut = omitted > 0 ? { at: 0, chars: omitted, ...(full ? { full } : {}) } : undefined;
       omitted = 0;
       if (last?.type === "stream" && last.name === output.name && !last.cut) {
         if (cut) last.cut = { ...cut, at: last.text.length };
@@ -125,7 +129,7 @@ export class Outputs {
     const over = this.#headChars - this.#limits.sideChars;
     const last = this.#head.at(-1);
     if (over <= 0 || last?.type !== "stream" || last.text.length <= over) return;
-    const at = last.text.length - over;
+    const at = wholeCharacter(last.text, last.text.length - over);
     this.#tail.push({ type: "stream", name: last.name, text: last.text.slice(at) });
     last.text = last.text.slice(0, at);
     this.#headChars = this.#limits.sideChars;
@@ -148,9 +152,10 @@ export class Outputs {
         this.#tailChars -= cost;
         over -= cost;
       } else {
-        first.text = first.text.slice(over);
-        this.#omittedChars += over;
-        this.#tailChars -= over;
+        const at = wholeCharacter(first.text, over);
+        first.text = first.text.slice(at);
+        this.#omittedChars += at;
+        this.#tailChars -= at;
         over = 0;
       }
     }
@@ -194,6 +199,12 @@ export class Outputs {
       .findLast((candidate) => candidate.trim() !== "");
     if (line) this.#lastLine = line.trim().slice(-200);
   }
+}
+
+/** A place to cut near `at` that is not between the two halves of a character. */
+function wholeCharacter(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;
 }
 
 /** Joins text to a stream; only the unfinished last line can still be changed by a carriage return. */

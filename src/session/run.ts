@@ -123,7 +123,7 @@ export class Run {
       language: this.language,
       status: this.status,
       executionCount: this.executionCount,
-      outputs: outputs.list(),
+      outputs: outputs.list(this.#all.spillUri),
       files: [...this.files],
       notices: [...notices],
       startedAt: this.#startedAt.toISOString(),

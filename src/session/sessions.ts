@@ -67,6 +67,12 @@ export class Sessions {
   async create(owner: string, { name, env }: { name?: string; env?: string } = {}): Promise<Session> {
     this.#refuseWhenDisposed();
     this.#admit();
+    if (name !== undefined && ["", "0"].includes(name.trim())) {
+      throw new CellwrightError(
+        "invalid_input",
+        `\`${name}\` cannot be a session's name: as session_id it means a new one.`,
+      );
+    }
     if (name !== undefined && (await this.#findRecord(owner, name))) {
       throw new CellwrightError(
         "invalid_input",

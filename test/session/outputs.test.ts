@@ -35,6 +35,17 @@ describe("what a cell showed", () => {
     expect(resolveCarriageReturns("abcdef\rxyz\nnext\r\nlast\r")).toBe("xyzdef\nnext\nlast\r");
   });
 
+  test("a line that is cleared or coloured by escape codes is replaced whole", () => {
+    expect(resolveCarriageReturns("Epoch 1 loss 0.123456\r\u001b[KEpoch 2")).toBe("\u001b[KEpoch 2");
+  });
+
+  test("a cut never parts the two halves of a character", () => {
+    const [only] = fold([print("🙂".repeat(5_000))], { ...defaultOutputLimits, sideChars: 1001 });
+    if (only?.type !== "stream") throw new Error("expected a stream");
+    expect(only.text.isWellFormed()).toBe(true);
+    expect(only.text.slice(0, only.cut?.at).isWellFormed()).toBe(true);
+  });
+
   test("an update changes the display in its place", () => {
     const shown = fold([
       display("old", "bar"),

@@ -1,0 +1,172 @@
+// What WASM sessions cost, as ratios of one run. `npm run bench`, or with `-- --check` to fail below the bars.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { createWasmProvider } from "../dist/kernels/wasm/provider.js";
+import { findSources } from "../dist/kernels/wasm/sources.js";
+import { createLog } from "../dist/log.js";
+import { median, Report } from "./measure.mjs";
+
+const run = promisify(execFile);
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const program = here("../dist/main.js");
+const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
+const report = new Report();
+
+try {
+  await run(process.execPath, [program, "run", "-c", "1", "--data-dir", dataDir]);
+  await measureStart();
+  await measureWarmCell();
+  await measureFlood();
+} finally {
+  rmSync(dataDir, { recursive: true, force: true });
+}
+process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+
+/** A new session to its first result. */
+async function measureStart() {
+  const { denoFile, pyodideDir } = findSources();
+  const denoArgs = ["run", "--no-prompt", "--no-config", "--no-remote", "--no-npm", `--allow-read=${pyodideDir}`];
+  const none = await median(3, () => run(denoFile, [...denoArgs, here("no-snapshot.mjs"), pyodideDir]));
+
+  const cold = await connect(["--warm", "0"]);
+  await cold.run("1 + 1");
+  const initialize = await median(5, async () => (await connect(["--warm", "0"])).client.close());
+  const snapshot = await median(7, () => cold.run("1 + 1"));
+  report.say("resident memory of one idle session, MB", memoryMb(cold.children()).toFixed(0));
+  await cold.client.close();
+
+  const warm = await connect(["--warm", "1"]);
+  await warm.run("1 + 1");
+  const pooled = [];
+  for (let i = 0; i < 7; i += 1) {
+    // The next kernel is ready when it burns no more time.
+    await untilIdle(warm);
+    pooled.push(await median(1, () => warm.run("1 + 1")));
+  }
+  await warm.client.close();
+  const pool = pooled.sort((a, b) => a - b)[3];
+
+  report.say("program start to the answer to initialize, ms", initialize.toFixed(0));
+  report.say(
+    "new session to first result, ms: none / snapshot / warm",
+    [none, snapshot, pool].map((ms) => ms.toFixed(0)).join(" / "),
+  );
+  report.ratio("snapshot, times faster than none", none / snapshot, { atLeast: 5 });
+  report.ratio("warm, times faster than snapshot", snapshot / pool, { atLeast: 3 });
+}
+
+/** One more cell in a session, against its two unavoidable parts: the kernel's own round trip, and an empty MCP call. */
+async function measureWarmCell() {
+  const provider = createWasmProvider({
+    cacheDir: join(dataDir, "cache"),
+    memoryMb: 1024,
+    diskMb: 1024,
+    jail: "auto",
+    startTimeoutMs: 60_000,
+    log: createLog("warn"),
+  });
+  const folders = { workspaceDir: join(dataDir, "bench-workspace"), runDir: join(dataDir, "bench-run") };
+  const kernel = await provider.start(
+    { language: "python" },
+    { sessionId: "bench", ...folders, signal: new AbortController().signal },
+  );
+  const noop = await connectTo([here("noop-server.mjs")]);
+  const cellwright = await connect(["--warm", "0"]);
+  const session_id = await cellwright.run("1 + 1");
+  const raw = async () => {
+    for await (const event of kernel.execute("1 + 1")) if (event.type === "done") break;
+  };
+  const empty = () => noop.client.callTool({ name: "noop", arguments: {} });
+  const whole = () => cellwright.run("1 + 1", session_id);
+  for (const warmUp of [raw, empty, whole]) await median(100, warmUp);
+  // In turns, so that a noisy moment hits all three.
+  const rounds = [];
+  for (let i = 0; i < 9; i += 1) rounds.push([await median(60, raw), await median(60, empty), await median(60, whole)]);
+  const middle = (column) => rounds.map((round) => round[column]).sort((a, b) => a - b)[4];
+  const [rawMs, emptyMs, wholeMs] = [0, 1, 2].map(middle);
+  report.say(
+    "1 + 1, ms: kernel alone / empty MCP call / through stdio",
+    [rawMs, emptyMs, wholeMs].map((ms) => ms.toFixed(2)).join(" / "),
+  );
+  report.ratio("1 + 1 through stdio, times (kernel alone + empty call)", wholeMs / (rawMs + emptyMs), { atMost: 1.5 });
+  await Promise.all([cellwright.client.close(), noop.client.close(), provider.dispose()]);
+}
+
+/** What 100 MB of print leave in the server. */
+async function measureFlood() {
+  const { run: execute, pid, client } = await connect(["--warm", "0"]);
+  const session_id = await execute("1 + 1");
+  for (let i = 0; i < 50; i += 1) await execute("1 + 1", session_id);
+  const before = memoryMb([pid]);
+  let peak = before;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, memoryMb([pid]));
+  }, 50);
+  const tookMs = await median(1, () => execute("line = 'x' * 99\nfor i in range(1_000_000): print(line)", session_id));
+  clearInterval(watch);
+  await client.close();
+  report.say("100 MB printed in a million lines, s", (tookMs / 1000).toFixed(1));
+  report.ratio("server memory at its peak in that flood, MB more", peak - before, { atMost: 64 });
+}
+
+async function connect(args) {
+  return connectTo([program, "--data-dir", dataDir, ...args]);
+}
+
+async function connectTo(args) {
+  const transport = new StdioClientTransport({ command: process.execPath, args, stderr: "inherit" });
+  const client = new Client({ name: "bench", version: "1.0.0" });
+  await client.connect(transport);
+  const pid = transport.pid;
+  return {
+    client,
+    pid,
+    children: () => descendants(pid),
+    async run(code, session_id) {
+      const result = await client.callTool(
+        { name: "execute_code", arguments: { code, session_id } },
+        { timeout: 120_000 },
+      );
+      const { status, session_id: id } = result._meta["cellwright/execution"];
+      if (status !== "ok") throw new Error(`${status}: ${JSON.stringify(result.content)}`);
+      return id;
+    },
+  };
+}
+
+async function untilIdle({ children }) {
+  let before = -1;
+  for (let now = cpuTicks(children()); now !== before; now = cpuTicks(children())) {
+    before = now;
+    await new Promise((resolve) => setTimeout(resolve, 400));
+  }
+}
+
+function descendants(pid) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .trim()
+    .split(" ")
+    .filter(Boolean)
+    .map(Number);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+function cpuTicks(pids) {
+  return pids.reduce((sum, pid) => {
+    const [, , user, system] = /\) \S( \S+){10} (\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8")) ?? [];
+    return sum + Number(user) + Number(system);
+  }, 0);
+}
+
+function memoryMb(pids) {
+  return pids.reduce(
+    (sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024,
+    0,
+  );
+}

@@ -1,0 +1,153 @@
+// The built program, started as users start it, and MCP clients for it.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+
+/** Another build can be attacked than the one of this repository. */
+const programPath = process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
+
+/** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
+function makeDataDir() {
+  const dir = mkdtempSync(join(tmpdir(), "cellwright-attack-data-"));
+  mkdirSync(cacheDir, { recursive: true });
+  symlinkSync(cacheDir, join(dir, "cache"));
+  return dir;
+}
+
+function programEnv(extra) {
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...extra };
+}
+
+/** Over stdio, with one client. `launcher` is a command to put in front, for limits around the whole program. */
+export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(), launcher = [] } = {}) {
+  const [command, ...rest] = [...launcher, process.execPath, programPath, "--data-dir", dataDir, ...args];
+  const transport = new StdioClientTransport({ command, args: rest, env: programEnv(env), stderr: "pipe" });
+  let stderr = "";
+  transport.stderr?.on("data", (chunk) => {
+    stderr = (stderr + chunk).slice(-1_000_000);
+  });
+  const client = await connect(transport);
+  let stopped;
+  return {
+    ...client,
+    pid: transport.pid,
+    dataDir,
+    stderr: () => stderr,
+    stop() {
+      stopped ??= client.close().then(() => rmSync(dataDir, { recursive: true, force: true }));
+      return stopped;
+    },
+  };
+}
+
+/** Over HTTP on a free port of loopback. */
+export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
+  const child = spawn(process.execPath, [programPath, "serve", "--port", "0", "--data-dir", dataDir, ...args], {
+    env: programEnv(env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stderr = "";
+  let stdout = "";
+  child.stderr.on("data", (chunk) => {
+    stderr = (stderr + chunk).slice(-1_000_000);
+  });
+  const url = await new Promise((resolve, reject) => {
+    child.stdout.on("data", (chunk) => {
+      stdout += chunk;
+      const found = /http:\/\/\S+\/mcp/.exec(stdout);
+      if (found) resolve(found[0]);
+    });
+    child.once("exit", (code) => reject(new Error(`exit ${code}: ${stderr}`)));
+  });
+  const clients = [];
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid,
+    dataDir,
+    stderr: () => stderr,
+    async client({ token, modern = false } = {}) {
+      const headers = token ? { authorization: `Bearer ${token}` } : {};
+      const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+      const client = await connect(transport, { modern });
+      clients.push(client);
+      return { ...client, mcpSession: transport.sessionId };
+    },
+    async stop(signal = "SIGTERM") {
+      await Promise.all(clients.splice(0).map((client) => client.close().catch(() => {})));
+      if (child.exitCode === null && child.signalCode === null) {
+        const exited = once(child, "exit");
+        child.kill(signal);
+        await exited;
+      }
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function connect(transport, { modern = false } = {}) {
+  const versions = modern ? { versionNegotiation: { mode: { pin: "2026-07-28" } } } : {};
+  const raw = new Client({ name: "cellwright-attack", version: "1.0.0" }, versions);
+  await raw.connect(transport);
+  const call = async (name, args = {}, options = {}) => {
+    const result = await raw.callTool({ name, arguments: args }, { timeout: 120_000, ...options });
+    return readReply(result);
+  };
+  return {
+    raw,
+    call,
+    /** Runs a cell in a session; without one, in a new session. */
+    run: (code, args = {}, options = {}) => call("execute_code", { code, ...args }, options),
+    close: () => raw.close(),
+  };
+}
+
+function readReply(result) {
+  const execution = result._meta?.["cellwright/execution"];
+  return {
+    text: result.content.map((block) => (block.type === "text" ? block.text : "")).join("\n"),
+    /** Everything a model or a client could see, for searching. */
+    whole: JSON.stringify(result),
+    isError: result.isError === true,
+    content: result.content,
+    status: execution?.status,
+    session: execution?.session_id,
+    execution,
+  };
+}
+
+/** All processes below one. */
+export function descendants(pid) {
+  const children = readChildren(pid);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+function readChildren(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+export function isAlive(pid) {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+export function rssMb(pid) {
+  try {
+    return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}
