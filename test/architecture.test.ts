@@ -33,7 +33,7 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
 
   options: { files: ["options.ts", "option-types.ts"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
-  words: { files: ["execution.ts", "errors.ts", "log.ts", "version.ts"], imports: [] },
+  words: { files: ["execution.ts", "errors.ts", "log.ts", "nearest.ts", "version.ts"], imports: [] },
 };
 
 /** Packages that only these folders may import. */

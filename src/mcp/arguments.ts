@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { CellwrightError } from "../errors.ts";
 import type { Json } from "../execution.ts";
+import { nearest } from "../nearest.ts";
 import type { Tool } from "./tool.ts";
 
 /** A tool's arguments as JSON Schema, as far as error messages look into it. */
@@ -29,12 +30,18 @@ export function describeArguments(tool: Tool): ToolArguments {
   return {
     schema,
     parse(given) {
-      const parsed = parser.safeParse(given ?? {});
+      const parsed = parser.safeParse(withoutNulls(given ?? {}));
       if (parsed.success) return parsed.data;
       const problems = parsed.error.issues.flatMap((issue) => explain(issue, given, { tool: tool.name, schema }));
       throw new CellwrightError("invalid_input", [...new Set(problems)].join(" "));
     },
   };
+}
+
+/** Some models write `null` for an argument that they mean to leave out. */
+function withoutNulls(given: unknown): unknown {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return given;
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
 }
 
 /**
@@ -62,7 +69,7 @@ function explain(
   if (issue.code === "unrecognized_keys" && issue.path.length === 0) {
     return issue.keys.slice(0, 5).map((long) => {
       const key = long.slice(0, 100);
-      const meant = likeliest(key, names);
+      const [meant] = nearest(key, names);
       const advice = meant ? `Remove it, or use \`${meant}\` if that was meant.` : "Remove it.";
       return `\`${key}\` is not an argument of ${tool}. ${advice} Its arguments are ${list(names)}.`;
     });
@@ -104,21 +111,4 @@ function valueAt(given: unknown, path: PropertyKey[]): unknown {
         : undefined,
     given,
   );
-}
-
-/** The name that shares most of its letter pairs with what was given; undefined when none is much like it. */
-export function likeliest(given: string, names: string[]): string | undefined {
-  const wanted = letterPairs(given);
-  const scored = names.map((name) => {
-    const own = letterPairs(name);
-    const common = [...wanted].filter((pair) => own.has(pair)).length;
-    return { name, likeness: (2 * common) / (wanted.size + own.size) };
-  });
-  const [best] = scored.sort((one, other) => other.likeness - one.likeness);
-  return best && best.likeness > 0.5 ? best.name : undefined;
-}
-
-function letterPairs(text: string): Set<string> {
-  const letters = `^${text.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}$`;
-  return new Set(Array.from({ length: letters.length - 1 }, (_, at) => letters.slice(at, at + 2)));
 }

@@ -7,8 +7,9 @@ import {
   ProtocolErrorCode,
   Server,
 } from "@modelcontextprotocol/server";
+import { nearest } from "../nearest.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
-import { describeArguments, likeliest } from "./arguments.ts";
+import { describeArguments } from "./arguments.ts";
 import { type CallParts, callTool } from "./calls.ts";
 import { writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
@@ -93,7 +94,7 @@ function requestLogLevel(envelope: object | undefined): LoggingLevel | undefined
 }
 
 function unknownTool(name: string, names: string[]): ProtocolError {
-  const meant = likeliest(name.slice(0, 100), names);
+  const [meant] = nearest(name.slice(0, 100), names);
   const advice = meant ? `Did you mean \`${meant}\`?` : `The tools are ${names.join(", ")}.`;
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}. ${advice}`);
 }

@@ -19,6 +19,8 @@ export class Run {
   readonly stopping = new AbortController();
   phase: RunPhase = "queued";
   stopReason: StopReason | undefined;
+  /** The store knows that it was about to run. */
+  journaled = false;
   status: ExecutionStatus = "running";
   executionCount: number | null = null;
   files: FileChange[] = [];

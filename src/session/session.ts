@@ -185,14 +185,17 @@ export class Session {
   async #runOne(run: Run, options: RunOptions): Promise<void> {
     const { store, workspace } = this.#parts;
     run.phase = "starting";
-    const kernel = this.#kernel ?? (await this.#startKernel(run, options));
+    let kernel = this.#kernel ?? (await this.#startKernel(run, options));
     if (options.env !== undefined && options.env !== this.#parts.record.env) {
       run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
     const mark = await workspace.mark();
     await store.begin(this.id, run.snapshot());
+    run.journaled = true;
     this.#parts.record.cells += 1;
-    if (run.stopReason) return this.#neverRan(run, { begun: true });
+    // It may have died just now. Nothing was run yet, so another one can take its place.
+    if (this.#kernel !== kernel) kernel = await this.#startKernel(run, options);
+    if (run.stopReason) return this.#neverRan(run);
     const timeoutMs = options.timeoutMs ?? this.#parts.defaultTimeoutMs;
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
     run.phase = "running";
@@ -286,14 +289,16 @@ export class Session {
   }
 
   async #stopRunning(): Promise<void> {
-    const { kernel, run, over } = this.#current ?? {};
-    if (!kernel || !run || !over) return;
+    const { kernel, run, over, gone } = this.#current ?? {};
+    if (!kernel || !run || !over || !gone) return;
     const grace = kernel.interrupt ? (this.#parts.stopGraceMs ?? STOP_GRACE_MS) : 0;
     void kernel.interrupt?.().catch((error) => this.#parts.log.warn(`session ${this.id}: interrupt failed`, error));
     const waiting = new AbortController();
     await Promise.race([over.fired, delay(grace, undefined, { signal: waiting.signal }).catch(() => {})]);
     waiting.abort();
-    if (run.phase === "running") await kernel.dispose();
+    if (run.phase !== "running") return;
+    await kernel.dispose();
+    gone.fire("it was killed.");
   }
 
   /** Ends all cells and the kernel. Cells that are asked for meanwhile wait until that is done. */
@@ -319,10 +324,10 @@ export class Session {
     if (!current) this.#loss = `The kernel died between cells: ${reason} ${FRESH_KERNEL_NOW}`;
   }
 
-  async #neverRan(run: Run, { begun } = { begun: false }): Promise<void> {
+  async #neverRan(run: Run): Promise<void> {
     run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
     await run.end(stopStatus(run.stopReason ?? "interrupted"));
-    if (begun) await this.#save(run);
+    if (run.journaled) await this.#save(run);
   }
 
   async #noteChanges(run: Run, mark: Awaited<ReturnType<Workspace["mark"]>>): Promise<void> {

@@ -1,7 +1,7 @@
 import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
 import { CellwrightError } from "../errors.ts";
+import { nearest } from "../nearest.ts";
 import { at, entries, type Folder, look, type OpenFolder } from "./folder.ts";
-import { nearest } from "./nearest.ts";
 import { MAX_DEPTH, namesOf, outside, shown } from "./path.ts";
 import { failedWith } from "./system-error.ts";
 
