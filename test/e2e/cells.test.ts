@@ -1,6 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startHttp, startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
 
 describe("long cells", () => {
@@ -68,11 +68,21 @@ describe("cells that will not end by themselves", () => {
 });
 
 describe("what breaks other interpreters", () => {
+  const cleanUps: (() => void | Promise<void>)[] = [];
   let client: TestClient & { pid: number };
-  const alive = async () => expect((await client.run("1 + 1")).text).toContain("2");
+  beforeAll(async () => {
+    client = await startStdio({ atEnd: (cleanUp) => cleanUps.push(cleanUp) });
+  });
+  afterAll(async () => {
+    for (const cleanUp of cleanUps.reverse()) await cleanUp();
+  });
+  const alive = async () => {
+    const { text, execution } = await client.run("1 + 1");
+    expect(text).toContain("2");
+    await client.call("close_session", { session_id: execution.session_id, delete_files: true });
+  };
 
   test("100 MB printed: a short reply with both ends, and the server's memory stays flat", async () => {
-    client = await startStdio();
     const { session_id } = (await client.run("1")).execution;
     const before = await rssMb(client.pid);
     const reply = await client.run("for i in range(1_000_000):\n    print(f'{i:099d}')", { session_id });
@@ -87,7 +97,6 @@ describe("what breaks other interpreters", () => {
   }, 120_000);
 
   test("a million short lines", async () => {
-    client = await startStdio();
     const reply = await client.run("for i in range(10**6): print(i)");
     expect(reply.execution.status).toBe("ok");
     expect(JSON.stringify(reply.content).length).toBeLessThan(60_000);
@@ -118,17 +127,16 @@ describe("what breaks other interpreters", () => {
     ["a socket", "import socket; socket.create_connection(('127.0.0.1', 80), 1)", "error"],
     ["a fork", "import os; os.fork()", "error"],
   ])("%s: an honest status, and both session and server go on", async (_, code, status) => {
-    client ??= await startStdio();
     const { session_id } = (await client.run("1")).execution;
     const reply = await client.run(code, { session_id, timeout_s: 20 });
     expect(reply.execution.status).toMatch(status);
     expect(reply.isError).toBe(false);
     expect((await client.run("40 + 2", { session_id })).text).toContain("42");
     await alive();
+    await client.call("close_session", { session_id, delete_files: true });
   });
 
   test("ten sessions at once do not mix", async () => {
-    client = await startStdio();
     const sessions = await Promise.all(Array.from({ length: 10 }, (_, i) => client.run(`mine = ${i}`)));
     const answers = await Promise.all(
       sessions.flatMap(({ execution: { session_id } }, i) =>

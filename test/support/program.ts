@@ -46,16 +46,20 @@ export interface TestClient {
 }
 
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
-export function temporaryDataDir(): string {
+export function temporaryDataDir(atEnd: AtEnd = onTestFinished): string {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-test-"));
   const cache = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
   mkdirSync(cache, { recursive: true });
   symlinkSync(cache, join(dir, "cache"));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  atEnd(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
+/** Who cleans up: the test that is running, unless a suite shares what it starts. */
+export type AtEnd = (cleanUp: () => void | Promise<void>) => void;
+
 interface StartOptions {
+  atEnd?: AtEnd;
   kind?: ClientKind;
   args?: string[];
   env?: Record<string, string>;
@@ -67,7 +71,8 @@ export async function startStdio({
   kind = "v2 legacy",
   args = [],
   env = {},
-  dataDir = temporaryDataDir(),
+  atEnd = onTestFinished,
+  dataDir = temporaryDataDir(atEnd),
 }: StartOptions = {}): Promise<TestClient & { pid: number; dataDir: string; stderr(): string }> {
   const command = {
     command: process.execPath,
@@ -81,7 +86,7 @@ export async function startStdio({
     stderr += chunk;
   });
   const client = await connect(kind, transport as never);
-  onTestFinished(() => client.close());
+  atEnd(() => client.close());
   return { ...client, pid: transport.pid ?? 0, dataDir, stderr: () => stderr };
 }
 

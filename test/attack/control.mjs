@@ -1,0 +1,154 @@
+// Where negative controls run: a bare Pyodide, and a listener that notices whoever reaches it.
+import { spawn } from "node:child_process";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { findSources } from "../../dist/kernels/wasm/sources.js";
+
+const { denoFile, pyodideDir } = findSources();
+export { pyodideDir };
+
+/** Without walls and without limits, so every wait on it is bounded and it can be killed at any time. */
+export class Bare {
+  #child;
+  #ready;
+  #waiting = new Map();
+  #lastId = 0;
+  #stdout = "";
+  workspace = mkdtempSync(join(tmpdir(), "cellwright-attack-bare-"));
+  #env;
+
+  constructor(env) {
+    this.#env = env;
+  }
+
+  get pid() {
+    return this.#child?.pid;
+  }
+
+  start() {
+    if (this.#ready) return this.#ready;
+    const script = fileURLToPath(new URL("./bare.mjs", import.meta.url));
+    const flags = ["--no-prompt", "--no-config", "--no-remote", "--no-npm", "--no-lock", "--allow-all"];
+    const child = spawn(denoFile, ["run", ...flags, script, pyodideDir, this.workspace], {
+      cwd: "/",
+      env: { ...this.#env, DENO_DIR: join(this.workspace, "../deno-bare"), NO_COLOR: "1" },
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    this.#child = child;
+    child.stdin.on("error", () => {});
+    child.stdout.setEncoding("utf8").on("data", (text) => this.#read(text));
+    child.once("exit", () => {
+      if (this.#child !== child) return;
+      this.#ready = undefined;
+      for (const settle of this.#waiting.values()) settle("DIED");
+      this.#waiting.clear();
+    });
+    this.#ready = new Promise((resolve) => this.#waiting.set(0, resolve));
+    return this.#ready;
+  }
+
+  /** The last expression as text; `RAISED …`, `DIED` or `TIMEOUT` where there is none. After a timeout it is killed. */
+  async run(code, { timeoutMs = 10_000 } = {}) {
+    await this.start();
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const answered = new Promise((resolve) => this.#waiting.set(id, resolve));
+    this.#child.stdin.write(`${JSON.stringify({ id, code })}\n`);
+    let timer;
+    const timeout = new Promise((resolve) => {
+      timer = setTimeout(resolve, timeoutMs, "TIMEOUT");
+    });
+    const text = await Promise.race([answered, timeout]);
+    clearTimeout(timer);
+    this.#waiting.delete(id);
+    if (text === "TIMEOUT") await this.kill();
+    return text;
+  }
+
+  async kill() {
+    const child = this.#child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, "exit");
+    child.kill("SIGKILL");
+    await exited;
+  }
+
+  async stop() {
+    await this.kill();
+    rmSync(this.workspace, { recursive: true, force: true });
+  }
+
+  #read(text) {
+    const lines = (this.#stdout + text).split("\n");
+    this.#stdout = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith("\u0001")) continue;
+      const { id, text: answer } = JSON.parse(line.slice(1));
+      this.#waiting.get(id)?.(answer);
+    }
+  }
+}
+
+/** Listens for TCP, UDP, DNS and on Unix sockets, counts who comes, and tells everybody the flag. */
+export class Canary {
+  hits = 0;
+  #closers = [];
+
+  constructor(flag) {
+    this.flag = flag;
+  }
+
+  async open({ folder, privateNetwork }) {
+    const host = privateNetwork ? "::" : "127.0.0.1";
+    this.port = await this.#listen({ port: 0, host });
+    if (privateNetwork) await this.#listen({ port: 80, host });
+    this.udpPort = await this.#bind(0, host);
+    this.dnsPort = await this.#bind(privateNetwork ? 53 : 0, host);
+    this.socketPath = join(folder, "canary.sock");
+    await this.#listen({ path: this.socketPath });
+    this.abstractName = `cellwright-attack-${process.pid}`;
+    await this.#listen({ path: `\0${this.abstractName}` });
+  }
+
+  async close() {
+    await Promise.all(this.#closers.map((close) => close()));
+  }
+
+  async #listen(where) {
+    const answer = `HTTP/1.1 200 OK\r\ncontent-length: ${this.flag.length}\r\nconnection: close\r\n\r\n${this.flag}`;
+    const server = createServer((socket) => {
+      this.hits += 1;
+      socket.on("error", () => {});
+      // Who speaks first is answered; who waits gets the flag as well.
+      const timer = setTimeout(() => socket.end(answer), 150);
+      socket.once("data", () => {
+        clearTimeout(timer);
+        socket.end(answer);
+      });
+    });
+    server.listen(where);
+    await once(server, "listening");
+    this.#closers.push(() => new Promise((resolve) => server.close(resolve)));
+    return server.address().port;
+  }
+
+  async #bind(port, host) {
+    const socket = createSocket(host === "::" ? "udp6" : "udp4");
+    socket.on("message", (query, from) => {
+      this.hits += 1;
+      // "No such name", which ends the waiting of whoever asked.
+      const answer = Buffer.from(query);
+      if (answer.length > 11) answer.writeUInt16BE(0x8183, 2);
+      socket.send(answer, from.port, from.address, () => {});
+    });
+    socket.bind(port, host);
+    await once(socket, "listening");
+    this.#closers.push(() => new Promise((resolve) => socket.close(resolve)));
+    return socket.address().port;
+  }
+}

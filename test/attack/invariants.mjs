@@ -1,0 +1,75 @@
+// What must hold after every case, whatever its outcome: the server answers, nothing is left behind, another session is
+// intact, and the server's memory did not grow.
+import { readdirSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { join } from "node:path";
+import { expect, sleep, timed } from "./case.mjs";
+import { descendants, isAlive, rssMb } from "./server.mjs";
+
+const MAX_GROWTH_MB = 64;
+/** Descriptors come and go with timers of Node and of the SDK. */
+const FD_SLACK = 8;
+const SETTLE_MS = 8_000;
+
+/** On an idle machine a second; where others work as well, a slow answer says less. */
+const maxAnswerMs = () => (loadavg()[0] > cpus().length ? 3_000 : 1_000);
+
+export function takeState(server) {
+  return { rss: rssMb(server.pid), processes: processesOf(server), fds: fdsOf(server) };
+}
+
+export async function checkInvariants(server, before) {
+  expect(isAlive(server.pid), "the server is dead");
+  const { ms } = await timed(() => server.admin.call("list_sessions", {}, { timeout: 10_000 }));
+  expect(ms < maxAnswerMs(), `the server took ${Math.round(ms)} ms to answer`);
+  const { value: reply, ms: neighbourMs } = await timed(() =>
+    server.admin.run("keep", { session_id: server.neighbour }, { timeout: 10_000 }),
+  );
+  expect(reply.text.includes(server.keep), `the neighbour lost its variable: ${reply.text.slice(0, 200)}`);
+  expect(neighbourMs < maxAnswerMs(), `the neighbour took ${Math.round(neighbourMs)} ms to answer`);
+  await settles(() => processesOf(server) <= before.processes, "processes are left", () => processesOf(server));
+  await settles(() => readdirSync(server.tmpDir).length === 0, "temporary files are left", () =>
+    readdirSync(server.tmpDir).join(", "),
+  );
+  await settles(() => strays(server).length === 0, "folders of ended kernels are left", () => strays(server).join(", "));
+  await settles(() => fdsOf(server) <= before.fds + FD_SLACK, "descriptors are left", () => fdsOf(server));
+  const grown = () => rssMb(server.pid) - before.rss;
+  await settles(
+    async () => {
+      // V8 collects when something is allocated.
+      if (grown() >= MAX_GROWTH_MB) await server.admin.call("list_sessions", {}, { timeout: 10_000 });
+      return grown() < MAX_GROWTH_MB;
+    },
+    "the server's memory grew",
+    () => `${Math.round(grown())} MB`,
+  );
+}
+
+async function settles(condition, problem, detail) {
+  const deadline = performance.now() + SETTLE_MS;
+  while (!(await condition())) {
+    expect(performance.now() < deadline, `${problem}: ${detail()}`);
+    await sleep(100);
+  }
+}
+
+function processesOf(server) {
+  return descendants(server.pid).filter(isAlive).length;
+}
+
+function fdsOf(server) {
+  try {
+    return readdirSync(`/proc/${server.pid}/fd`).length;
+  } catch {
+    return 0;
+  }
+}
+
+/** Sessions on disk that no case should have left, and folders of kernels beside the neighbour's one. */
+function strays(server) {
+  const sessions = join(server.dataDir, "sessions");
+  const others = readdirSync(sessions).filter((id) => id !== server.neighbour);
+  const run = join(sessions, server.neighbour, "run");
+  const kernels = readdirSync(run).filter((name) => name.startsWith("deno-"));
+  return [...others, ...kernels.slice(1)];
+}

@@ -1,0 +1,111 @@
+// Runs the abuse cases against the built program: node test/attack/run.mjs [--short] [--only ID[,ID…]]
+// Each case has a probe, which Cellwright must withstand, and a control: the same without protection, which must succeed.
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Failure, Invalid, short } from "./case.mjs";
+import { printReport } from "./report.mjs";
+
+const args = process.argv.slice(2);
+const only = args.includes("--only") ? args[args.indexOf("--only") + 1]?.split(",") : undefined;
+const isShort = args.includes("--short");
+/** A case that hangs has failed; the slowest take half a minute. */
+const CASE_LIMIT_MS = 150_000;
+
+if (process.platform !== "linux") {
+  console.log("The attack runs on Linux only: it looks below /proc and makes namespaces.");
+  process.exit(process.env.CELLWRIGHT_REQUIRE === "all" ? 1 : 0);
+}
+if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) process.exit(runInside());
+
+const { Stage } = await import("./stage.mjs");
+const groups = ["escape", "reach", "bombs", "floods", "protocol", "http", "files"];
+const all = (await Promise.all(groups.map((name) => import(`./${name}.mjs`)))).flatMap((module) => module.default);
+const cases = all.filter(({ id }) => !only || only.includes(id));
+
+const jailObstacle = whyNoJail();
+const stage = new Stage({
+  short: isShort,
+  privateNetwork: process.env.CELLWRIGHT_ATTACK_INSIDE === "private",
+  jailObstacle,
+});
+const begin = performance.now();
+await stage.open();
+const results = [];
+for (const [index, one] of cases.entries()) {
+  process.stderr.write(`\r\x1b[K${index + 1}/${cases.length} ${one.id} ${one.what}`);
+  results.push(await runCase(one));
+}
+process.stderr.write("\r\x1b[K");
+await stage.close();
+const passed = printReport(results, { seconds: (performance.now() - begin) / 1000, jailObstacle, privateNetwork: stage.privateNetwork });
+process.exit(passed ? 0 : 1);
+
+async function runCase(one) {
+  const started = performance.now();
+  const result = { id: one.id, class: one.class, what: one.what, control: "", detail: "" };
+  if (one.notApplicable) return { ...result, outcome: "n/a", detail: one.notApplicable, seconds: 0 };
+  const missing = one.needs?.(stage);
+  if (missing) {
+    const outcome = process.env.CELLWRIGHT_REQUIRE === "all" ? "FAILED" : "n/a";
+    return { ...result, outcome, detail: missing, seconds: 0 };
+  }
+  const problems = [];
+  try {
+    result.detail = short((await inTime(one.probe(stage))) ?? "");
+  } catch (error) {
+    problems.push(error);
+  }
+  problems.push(...(await inTime(stage.endCase()).catch((error) => [error])));
+  try {
+    result.control = short((await inTime(one.control(stage))) ?? "yes", 60);
+    await stage.endCase();
+  } catch (error) {
+    await stage.endCase();
+    const why = error instanceof Invalid ? error.message : (error.stack ?? error.message);
+    return finish("invalid", `the control did not succeed: ${short(why, 300)}`);
+  }
+  if (problems.length === 0) return finish("passed", result.detail);
+  return finish("FAILED", problems.map((error) => (error instanceof Failure ? error.message : `${error.stack}`)).join("; "));
+
+  function finish(outcome, detail) {
+    return { ...result, outcome, detail, seconds: (performance.now() - started) / 1000 };
+  }
+}
+
+async function inTime(work) {
+  let timer;
+  const timeout = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Failure(`not over after ${CASE_LIMIT_MS / 1000} s`)), CASE_LIMIT_MS);
+  });
+  try {
+    return await Promise.race([work, timeout]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Runs this again in namespaces of its own, where it may: all addresses that an attack names are then on a loopback
+ * device of ours, so that nothing leaves the machine even where a wall is missing, and small disks can be mounted.
+ */
+function runInside() {
+  const nameservers = readFileSync("/etc/resolv.conf", "utf8").match(/^nameserver\s+\S+/gm) ?? [];
+  const addresses = ["169.254.169.254", "10.0.0.1", "192.168.0.1", "fd00:ec2::254", "fe80::1", ...nameservers.map((line) => line.split(/\s+/)[1])];
+  const commands = ["ip link set lo up", ...addresses.map((address) => `ip addr add ${address} dev lo || true`)];
+  const script = `${commands.join("\n")} 2>/dev/null\nexec "$@"`;
+  const own = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
+  const namespaces = [...own, "--net", "--mount", "--propagation", "private"];
+  const works = spawnSync("unshare", [...namespaces, "sh", "-c", "ip link set lo up"]).status === 0;
+  const command = [process.execPath, fileURLToPath(import.meta.url), ...args];
+  const [program, ...rest] = works ? ["unshare", ...namespaces, "sh", "-c", script, "sh", ...command] : command;
+  const env = { ...process.env, CELLWRIGHT_ATTACK_INSIDE: works ? "private" : "shared" };
+  return spawnSync(program, rest, { stdio: "inherit", env }).status ?? 1;
+}
+
+function whyNoJail() {
+  const walls = ["--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "--proc", "/proc"];
+  const run = spawnSync("bwrap", [...walls, "true"], { encoding: "utf8" });
+  if (run.status === 0) return undefined;
+  return run.error ? "bubblewrap is not installed" : `bubblewrap does not work here: ${run.stderr.trim()}`;
+}

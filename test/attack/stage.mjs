@@ -1,0 +1,140 @@
+// What a case finds around it: servers with a neighbour in them, a bare kernel, a canary, a flag.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { randomFlag } from "./case.mjs";
+import { Bare, Canary } from "./control.mjs";
+import { checkInvariants, takeState } from "./invariants.mjs";
+import { startHttp, startStdio } from "./server.mjs";
+
+/** Small limits, so that going beyond them takes neither time nor much of the machine. */
+export const MEMORY_MB = 256;
+export const DISK_MB = 64;
+const LIMITS = ["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), "--warm", "0", "--log-level", "debug"];
+
+export const tokens = { alice: randomFlag(), bob: randomFlag() };
+
+/** How the servers that cases share are started. `auto` and `none` differ in the wall around kernels. */
+const recipes = {
+  auto: (env) => startStdio({ args: ["--jail", "auto", ...LIMITS], env }),
+  none: (env) => startStdio({ args: ["--jail", "none", ...LIMITS], env }),
+  http: (env) =>
+    startHttp({
+      args: [...LIMITS, "--max-request-mb", "16", ...Object.entries(tokens).flatMap(([n, t]) => ["--auth-token", `${n}=${t}`])],
+      env,
+    }),
+};
+
+export class Stage {
+  flag = randomFlag();
+  folder = mkdtempSync(join(tmpdir(), "cellwright-attack-stage-"));
+  #servers = new Map();
+  #used = new Map();
+  #sessions = [];
+  #cleanups = [];
+
+  constructor({ short, privateNetwork, jailObstacle }) {
+    this.short = short;
+    this.privateNetwork = privateNetwork;
+    this.jailObstacle = jailObstacle;
+    /** The walls to try, each for itself. */
+    this.walls = jailObstacle ? ["none"] : ["auto", "none"];
+    this.flagFile = join(this.folder, "flag.txt");
+    writeFileSync(this.flagFile, this.flag);
+    this.canary = new Canary(this.flag);
+    this.bare = new Bare({ PATH: process.env.PATH, CELLWRIGHT_ATTACK_FLAG: this.flag });
+  }
+
+  async open() {
+    await this.canary.open({ folder: this.folder, privateNetwork: this.privateNetwork });
+  }
+
+  async close() {
+    for (const starting of this.#servers.values()) await starting.then((server) => server.stop()).catch(() => {});
+    await this.bare.stop();
+    await this.canary.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  times(full, shortened) {
+    return this.short ? shortened : full;
+  }
+
+  /** A shared server; its invariants are checked after the case. */
+  async server(name) {
+    if (!this.#servers.has(name)) this.#servers.set(name, this.#start(recipes[name]));
+    const server = await this.#servers.get(name);
+    if (!this.#used.has(server)) this.#used.set(server, takeState(server));
+    return server;
+  }
+
+  /** A server of the case's own, with its own neighbour; invariants are checked for it as well. */
+  async ownServer(recipe) {
+    const server = await this.#start(recipe);
+    this.#used.set(server, takeState(server));
+    this.after(() => server.stop());
+    return server;
+  }
+
+  /** A session of the case; it is closed and its files are deleted before invariants are checked. */
+  async session(server, code = "0", args = {}) {
+    const reply = await server.admin.run(code, args);
+    if (!reply.session) throw new Error(`no session: ${reply.text.slice(0, 300)}`);
+    const session = {
+      id: reply.session,
+      reply,
+      workspace: join(server.dataDir, "sessions", reply.session, "workspace"),
+      run: (cell, more = {}, options = {}) =>
+        server.admin.run(cell, { session_id: reply.session, timeout_s: 15, ...more }, options),
+      call: (name, more = {}, options = {}) => server.admin.call(name, { session_id: reply.session, ...more }, options),
+      close: () => server.admin.call("close_session", { session_id: reply.session, delete_files: true }),
+    };
+    this.#sessions.push(session);
+    return session;
+  }
+
+  /** Done when the case is over, newest first. */
+  after(work) {
+    this.#cleanups.push(work);
+  }
+
+  async endCase() {
+    const problems = [];
+    const note = (error) => problems.push(error);
+    for (const session of this.#sessions.splice(0)) await session.close().catch(() => {});
+    for (const [server, before] of this.#used) {
+      const name = [...this.#servers].find(([, starting]) => starting === server.starting)?.[0];
+      await checkInvariants(server, before).catch((error) => {
+        note(error);
+        // The next case starts with a sound one.
+        if (name) this.#servers.delete(name);
+        this.#cleanups.push(() => server.stop());
+      });
+    }
+    this.#used.clear();
+    for (const work of this.#cleanups.splice(0).reverse()) await work()?.catch?.(note);
+    return problems;
+  }
+
+  #start(recipe) {
+    const starting = (async () => {
+      const tmpDir = mkdtempSync(join(this.folder, "tmp-"));
+      const server = await recipe({ TMPDIR: tmpDir, CELLWRIGHT_ATTACK_FLAG: this.flag, OPENAI_API_KEY: this.flag });
+      const admin = server.client ? await server.client({ token: tokens.alice }) : server;
+      const keep = randomFlag();
+      const reply = await admin.run(`keep = ${JSON.stringify(keep)}\nopen("secret.txt", "w").write(keep)`);
+      if (reply.status !== "ok") throw new Error(`the neighbour did not start: ${reply.text.slice(0, 500)}`);
+      return Object.assign(server, { admin, keep, neighbour: reply.session, tmpDir, starting });
+    })();
+    return starting;
+  }
+}
+
+/** A folder on a file system of its own that is full at a known size. Nothing where that is not allowed. */
+export function smallDisk(folder, sizeMb) {
+  mkdirSync(folder, { recursive: true });
+  const run = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMb}m`, "tmpfs", folder], { encoding: "utf8" });
+  if (run.status !== 0) return undefined;
+  return { folder, release: () => spawnSync("umount", ["-l", folder]) };
+}
