@@ -21,7 +21,8 @@ export async function serve(options: Options): Promise<number> {
   process.stdout.write(welcome(`${url}/mcp`, options));
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);
-  await shutDown(http.close, app.dispose);
+  // Sessions first: the calls that wait for their cells still get their replies.
+  await shutDown(app.dispose, http.close);
   return 0;
 }
 

@@ -13,6 +13,6 @@ export async function stdio(options: Options): Promise<number> {
   });
   const reason = await Promise.race([connection.closed.then(() => "end of input"), shutdownSignal()]);
   app.log.info(`leaving: ${reason}`);
-  await shutDown(connection.close, app.dispose);
+  await shutDown(app.dispose, connection.close);
   return 0;
 }
