@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, test } from "vitest";
@@ -71,6 +71,21 @@ describe("leaving", () => {
     expect(kernels.length).toBeGreaterThan(0);
     child.kill("SIGKILL");
     await until("the kernels to be gone", () => !kernels.some(isAlive));
+  });
+
+  test("SIGTERM while the first kernel is being prepared ends that too, and leaves no half-made snapshot", async () => {
+    const dataDir = temporaryDataDir();
+    rmSync(join(dataDir, "cache"));
+    const program = await startHttp({ dataDir });
+    await until("the snapshot to be built", () => descendants(program.pid).length > 0);
+    const builders = descendants(program.pid);
+    const began = performance.now();
+    await program.stop("SIGTERM");
+    expect(program.process.exitCode).toBe(0);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    await until("the builder to be gone", () => !builders.some(isAlive));
+    expect(readdirSync(join(dataDir, "cache", "wasm"))).toEqual([]);
+    expect(readdirSync(join(dataDir, "sessions"))).toEqual([]);
   });
 
   test("SIGTERM ends a looping cell of the HTTP server too", async () => {

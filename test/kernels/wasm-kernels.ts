@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import type { Kernel, KernelProvider } from "../../src/kernels/kernel.ts";
+import type { Kernel, KernelProvider, StartOptions } from "../../src/kernels/kernel.ts";
 import { createWasmProvider, type WasmConfig } from "../../src/kernels/wasm/provider.ts";
 import { createLog } from "../../src/log.ts";
 
@@ -13,7 +13,7 @@ export const cacheDir = join(tmpdir(), "cellwright-test-cache");
 export interface TestKernels {
   provider: KernelProvider;
   folder: string;
-  start(): Promise<{ kernel: Kernel; workspaceDir: string; runDir: string }>;
+  start(options?: Pick<StartOptions, "progress">): Promise<{ kernel: Kernel; workspaceDir: string; runDir: string }>;
 }
 
 /** A provider with folders of its own, gone after the test file. */
@@ -36,7 +36,7 @@ export function wasmKernels(config: Partial<WasmConfig> = {}): TestKernels {
   return {
     provider,
     folder,
-    async start() {
+    async start(options = {}) {
       sessions += 1;
       const sessionId = `session-${sessions}`;
       const workspaceDir = join(folder, sessionId, "workspace");
@@ -44,7 +44,10 @@ export function wasmKernels(config: Partial<WasmConfig> = {}): TestKernels {
       await mkdir(workspaceDir, { recursive: true });
       await mkdir(runDir, { recursive: true });
       const { signal } = new AbortController();
-      const kernel = await provider.start({ language: "python" }, { sessionId, workspaceDir, runDir, signal });
+      const kernel = await provider.start(
+        { language: "python" },
+        { ...options, sessionId, workspaceDir, runDir, signal },
+      );
       return { kernel, workspaceDir, runDir };
     },
   };

@@ -57,7 +57,7 @@ export class WasmKernel implements Kernel {
     const run = new CellRun(cell, this.#process);
     this.#run = run;
     this.#listenLate(cell, options.onLate);
-    void this.#watchdog.cellBegins();
+    this.#watchdog.cellBegins();
     void this.#sendCell(cell, request);
     yield* run.events();
   }

@@ -66,6 +66,11 @@ export class KernelProcess {
     return this.#stdout.isPaused();
   }
 
+  /** Closes its input, upon which it leaves in peace. */
+  end(): void {
+    this.#stdin.end();
+  }
+
   /** The first reason is the one that counts. Ending bubblewrap ends all that is in its jail. */
   kill(reason: string): void {
     this.#killReason ??= reason;
@@ -103,7 +108,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
       for (const line of splitter.push(chunk)) {
         const parsed = parseReport(line, nonce);
         if (parsed) report(parsed);
-        else log.debug(`a kernel wrote a line of its own: ${line.slice(0, 200)}`);
+        else if (line) log.debug(`a kernel wrote a line of its own: ${line.slice(0, 200)}`);
       }
     } catch (error) {
       kernelProcess.kill(`The kernel was ended: ${error instanceof Error ? error.message : error}.`);

@@ -36,7 +36,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   let rebuilt = false;
 
   const lookAround = (): Promise<Surroundings> => {
-    surroundings ??= findSurroundings(config);
+    surroundings ??= findSurroundings(config, disposing.signal);
     surroundings.catch(() => {
       surroundings = undefined;
     });
@@ -62,7 +62,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       });
     const kernel = await attempt(await snapshots.get(options.progress)).catch(async (error) => {
       // A snapshot can be whole and still not start. Built anew once; if that does not help, it was something else.
-      if (rebuilt || !(error instanceof CellwrightError) || error.code !== "kernel_start_failed") throw error;
+      if (rebuilt || signal.aborted || !(error instanceof CellwrightError) || error.code !== "kernel_start_failed")
+        throw error;
       rebuilt = true;
       log.warn("a kernel did not start; building its snapshot again", error);
       await snapshots.discard();
@@ -85,10 +86,13 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       if (spec.language !== "python") {
         throw new CellwrightError("kernel_not_found", `WASM kernels run Python, not \`${spec.language}\`.`);
       }
+      if (spec.env !== undefined && spec.env !== "wasm") {
+        throw new CellwrightError("kernel_not_found", `There is no environment \`${spec.env}\` here, only \`wasm\`.`);
+      }
       options.signal.throwIfAborted();
       const warm = warming.get(options.sessionId);
       warming.delete(options.sessionId);
-      const kernel = warm && (await unlessAborted(warm, options.signal));
+      const kernel = warm && (await unlessAborted(warm, options.signal, (late) => late?.dispose()));
       return kernel ?? startFresh(options);
     },
 
@@ -109,11 +113,12 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       disposing.abort(new CellwrightError("kernel_start_failed", "The kernels are being shut down."));
       await Promise.all([...warming.values()]);
       await Promise.all([...live].map((kernel) => kernel.dispose()));
+      await (await surroundings?.catch(() => undefined))?.snapshots.settled();
     },
   };
 }
 
-async function findSurroundings(config: WasmConfig): Promise<Surroundings> {
+async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Promise<Surroundings> {
   const sources = findSources();
   const obstacle = config.jail === "none" ? "the jail is switched off" : await probeBubblewrap();
   if (obstacle && config.jail === "bwrap") {
@@ -121,21 +126,34 @@ async function findSurroundings(config: WasmConfig): Promise<Surroundings> {
       hint: "Install bubblewrap and allow user namespaces, or start with --jail auto.",
     });
   }
+  const jailLibraries = obstacle ? undefined : await sharedLibraries(sources.denoFile);
+  const { cacheDir, memoryMb, log } = config;
   return {
     sources,
-    snapshots: createSnapshots(sources, config.cacheDir, config.log),
-    jailLibraries: obstacle ? undefined : await sharedLibraries(sources.denoFile),
+    snapshots: createSnapshots({ sources, cacheDir, jailLibraries, memoryMb, disposing, log }),
+    jailLibraries,
     walls: obstacle ? ["Deno permissions"] : ["Deno permissions", "bubblewrap namespaces"],
   };
 }
 
-/** The kernel, unless the caller gives up first: then it is ended when it comes. */
-async function unlessAborted(started: Promise<Kernel | undefined>, signal: AbortSignal): Promise<Kernel | undefined> {
-  const kernel = await new Promise<Kernel | undefined | null>((resolve) => {
-    signal.addEventListener("abort", () => resolve(null), { once: true });
-    void started.then(resolve);
+/** What was promised, unless the caller gives up first; `discard` then gets it when it comes. */
+async function unlessAborted<T>(
+  promised: Promise<T>,
+  signal: AbortSignal,
+  discard: (late: T) => unknown = () => {},
+): Promise<T> {
+  let giveUp = () => {};
+  const gaveUp = new Promise<never>((_, reject) => {
+    giveUp = () => reject(signal.reason);
   });
-  if (kernel !== null) return kernel;
-  void started.then((late) => late?.dispose());
-  throw signal.reason;
+  if (signal.aborted) giveUp();
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    return await Promise.race([promised, gaveUp]);
+  } catch (error) {
+    if (signal.aborted) void promised.then(discard, () => {});
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
 }

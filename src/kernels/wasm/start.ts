@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { mkdir, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { WarmSlot } from "../kernel.ts";
+import { createDenoDir } from "./deno-dir.ts";
 import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
 import { planLaunch } from "./launch.ts";
@@ -31,15 +31,13 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   signal.throwIfAborted();
   const siteDir = join(slot.runDir, "site");
   for (const folder of [slot.workspaceDir, siteDir]) await mkdir(folder, { recursive: true, mode: 0o700 });
-  // A folder of its own for every start: user code can write to it through the Cache API.
-  const denoDir = join(slot.runDir, `deno-${randomBytes(6).toString("hex")}`);
-  await mkdir(denoDir, { mode: 0o700 });
+  const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
   const launch = planLaunch({
     sources: options.sources,
     snapshotFile: options.snapshot.file,
     workspaceDir: await realpath(slot.workspaceDir),
     siteDir: await realpath(siteDir),
-    denoDir: await realpath(denoDir),
+    denoDir,
     memoryMb: options.memoryMb,
     diskMb: options.diskMb,
     jailLibraries: options.jailLibraries,
@@ -78,7 +76,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     const kernel = new WasmKernel({ info, process, watchdog, closed: closed.then(({ reason }) => ({ reason })) });
     receive = (report) => kernel.receive(report);
     void process.exited.then((exit) => kernel.close(closedReason(exit)));
-    watchdog.start();
+    void watchdog.start();
     return kernel;
   } catch (error) {
     process.kill("The start was given up.");

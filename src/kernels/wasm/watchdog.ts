@@ -37,11 +37,13 @@ export class Watchdog {
   readonly #workerThread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
+  #wasGone = false;
   #pingedAt = 0;
   #aliveAt = performance.now();
   #cpuWhenAliveMs = 0;
   #reported: Vitals | undefined;
   #diskLookAfter = 0;
+  #diskMayHaveGrown = false;
   #diskLimitBytes: number;
 
   constructor(watched: Watched) {
@@ -51,9 +53,11 @@ export class Watchdog {
     this.#workerThread = findWorkerThread(watched.pid);
   }
 
-  start(): void {
-    this.#timer = setTimeout(() => this.#look(), this.#watched.isBusy() ? BUSY_LOOK_MS : IDLE_LOOK_MS);
-    this.#timer.unref();
+  async start(): Promise<void> {
+    this.#schedule();
+    // What is in the folders already is not this kernel's doing, and must not be its end.
+    const used = await diskUse(this.#watched.folders, Number.POSITIVE_INFINITY);
+    this.#diskLimitBytes = Math.max(this.#diskLimitBytes, used + DISK_SLACK_BYTES);
   }
 
   stop(): void {
@@ -69,12 +73,16 @@ export class Watchdog {
     this.#cpuWhenAliveMs = pulse.cpuMs;
   }
 
-  /** A cell begins: from now on look more often. What is in the folder already is not this kernel's doing. */
-  async cellBegins(): Promise<void> {
+  /** A cell begins: from now on look more often. */
+  cellBegins(): void {
+    this.#diskMayHaveGrown = true;
     clearTimeout(this.#timer);
-    this.start();
-    const used = await diskUse(this.#watched.folders, Number.POSITIVE_INFINITY);
-    this.#diskLimitBytes = Math.max(this.#watched.diskMb * 1024 * 1024, used) + DISK_SLACK_BYTES;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    this.#timer = setTimeout(() => this.#look(), this.#watched.isBusy() || this.#wasGone ? BUSY_LOOK_MS : IDLE_LOOK_MS);
+    this.#timer.unref();
   }
 
   #look(): void {
@@ -88,8 +96,8 @@ export class Watchdog {
       this.#pingedAt = performance.now();
       this.#watched.ping();
     }
-    if (this.#watched.isBusy()) void this.#lookAtDisk();
-    this.start();
+    if (this.#diskMayHaveGrown) void this.#lookAtDisk();
+    this.#schedule();
   }
 
   #memoryReason(): string | undefined {
@@ -99,7 +107,13 @@ export class Watchdog {
   }
 
   #silenceReason(): string | undefined {
-    if (this.#workerThread) return threadIsGone(this.#workerThread) ? SILENT_END : undefined;
+    if (this.#workerThread) {
+      // Threads also go first when the whole process is about to end, which is then no silent end: look twice.
+      const gone = threadIsGone(this.#workerThread);
+      const reason = gone && this.#wasGone ? SILENT_END : undefined;
+      this.#wasGone = gone;
+      return reason;
+    }
     if (!this.#reported || this.#watched.isHeldBack()) return undefined;
     const silent = performance.now() - this.#aliveAt > SILENCE_MS;
     return silent && this.#reported.cpuMs - this.#cpuWhenAliveMs < SILENT_CPU_MS ? SILENT_END : undefined;
@@ -109,6 +123,7 @@ export class Watchdog {
     const begin = performance.now();
     if (begin < this.#diskLookAfter) return;
     this.#diskLookAfter = Number.POSITIVE_INFINITY;
+    this.#diskMayHaveGrown = this.#watched.isBusy();
     const used = await diskUse(this.#watched.folders, this.#diskLimitBytes);
     const tookMs = performance.now() - begin;
     this.#diskLookAfter = begin + Math.max(DISK_LOOK_MS, tookMs * DISK_LOOK_SHARE);

@@ -19,6 +19,8 @@ const READER_STATE = 2;
 const BEATS = 3;
 /** Counts records that cannot wait: everything but streams. */
 const URGENT = 4;
+/** Counts the times that the worker came to its event loop. */
+const TURNS = 5;
 const HEADER_BYTES = 64;
 
 /** What the reader does when it has read everything. */
@@ -61,6 +63,12 @@ export class RingWriter {
   /** Says that the worker lives, where it does not come to its event loop. */
   beat(): void {
     Atomics.add(this.#header, BEATS, 1);
+  }
+
+  /** Says that the worker is in its event loop, and not in a synchronous cell. */
+  turn(): void {
+    Atomics.add(this.#header, TURNS, 1);
+    this.beat();
   }
 
   write(kind: Kind, tag: number, payload: Uint8Array): void {
@@ -117,6 +125,10 @@ export class RingReader {
 
   get beats(): number {
     return Atomics.load(this.#header, BEATS);
+  }
+
+  get turns(): number {
+    return Atomics.load(this.#header, TURNS);
   }
 
   /** The next record, or nothing. Throws where the ring holds what no writer of ours wrote. */

@@ -161,13 +161,26 @@ def _show_result(value, cell):
 
 def _run_until_complete(loop, future):
     """Waits inside a cell, by a switch of stacks, where an interrupt can find it."""
-    task = asyncio.ensure_future(future, loop=loop)
+    outcome = []
+    task = asyncio.ensure_future(_keep_outcome(future, outcome), loop=loop)
     _output.flush()
     _waited_for.append(task)
     try:
-        return run_sync(task)
+        run_sync(task)
     finally:
         _waited_for.remove(task)
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
+
+
+async def _keep_outcome(future, outcome):
+    """Never raises: an exception that left a task, or crossed the switch of stacks, would be printed there as well."""
+    try:
+        outcome.append((await future, None))
+    except BaseException as error:
+        outcome.append((None, error))
 
 
 def _sleep(seconds, /):
@@ -200,6 +213,9 @@ def _tidy():
     os.environ.clear()
     os.environ.update(HOME="/home/user", USER="user", PWD="/workspace", LANG="C.UTF-8")
     sys.path[:] = ["", *(path for path in sys.path if path), "/site"]
+    # A recursion through C, such as a __repr__ that calls repr(), overflows WebAssembly's stack at a depth of some 965
+    # calls and takes the interpreter with it. A little below that it is still a RecursionError.
+    sys.setrecursionlimit(900)
 
 
 _tidy()

@@ -10,11 +10,10 @@ import { Outbox } from "./outbox.ts";
 import { createRing, RingReader } from "./ring.ts";
 import type { WorkerCommand, WorkerStarted } from "./worker.ts";
 
-/**
- * How long a cell gets to end by cancelling its task before Python is interrupted. Both at once would let the
- * KeyboardInterrupt land in the event loop instead of in the cell.
- */
-const CANCEL_HEADSTART_MS = 60;
+/** A worker that is not in a synchronous cell comes to its event loop within this time. */
+const TURN_MS = 60;
+/** How long a cell that survived its cancellation is watched, in case it computes now. Our process kills it after that. */
+const STOP_ATTEMPT_MS = 2_000;
 const SIGINT = 2;
 /** How often a running cell's output is collected: soon enough to watch it, seldom enough to come in bulk. */
 const LOOK_MS = 10;
@@ -100,7 +99,7 @@ function handle(command: Command): void {
     void send([{ type: "ack", cell: command.cell }]);
     tellWorker({ op: "execute", cell: command.cell, request: command.request });
   } else if (command.op === "interrupt") {
-    stopCell(command.cell);
+    void stopCell(command.cell);
   } else if (command.op === "inspect") {
     tellWorker({ op: "inspect", id: command.id, query: command.query });
   } else if (command.op === "ping") {
@@ -123,12 +122,21 @@ function started(message: WorkerStarted): void {
   void pump();
 }
 
-function stopCell(cell: number): void {
-  if (runningCell !== cell) return;
-  tellWorker({ op: "cancel" });
-  setTimeout(() => {
-    if (runningCell === cell) interrupt[0] = SIGINT;
-  }, CANCEL_HEADSTART_MS);
+/**
+ * First cancels what the cell waits for. Python is interrupted only when the worker then does not come to its event
+ * loop, for as long as this takes: a KeyboardInterrupt that lands in the loop instead of the cell would break it.
+ */
+async function stopCell(cell: number): Promise<void> {
+  if (runningCell === cell) tellWorker({ op: "cancel" });
+  const giveUpAt = performance.now() + STOP_ATTEMPT_MS;
+  while (runningCell === cell && performance.now() < giveUpAt) {
+    const { turns } = ring;
+    tellWorker({ op: "ping" });
+    await new Promise((resolve) => setTimeout(resolve, TURN_MS));
+    if (runningCell !== cell || ring.turns !== turns) continue;
+    interrupt[0] = SIGINT;
+    return;
+  }
 }
 
 /**
@@ -166,9 +174,12 @@ function breakDown(reason: string): void {
   void send([{ type: "broken", reason }]);
 }
 
-/** Lines leave in call order and without blocking this isolate, which has to hear an interrupt during a flood. */
+/**
+ * Lines leave in call order and without blocking this isolate, which has to hear an interrupt during a flood. Each
+ * begins on a line of its own, whatever user code has written to our stdout before.
+ */
 function send(reports: Report[]): Promise<void> {
-  const lines = reports.map((report) => `${start.nonce} ${JSON.stringify(report)}\n`);
+  const lines = reports.map((report) => `\n${start.nonce} ${JSON.stringify(report)}\n`);
   sending = sending.then(() => writeAll(encoder.encode(lines.join(""))));
   return sending;
 }

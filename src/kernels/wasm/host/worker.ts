@@ -79,9 +79,10 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
     } else if (command.op === "inspect") {
       ring.write(kinds.answer, command.id, encoder.encode(runner.inspect(command.query)));
     } else if (command.op === "cancel") {
+      ring.turn();
       runner.cancel();
     } else if (command.op === "ping") {
-      ring.beat();
+      ring.turn();
     }
   };
 }

@@ -1,0 +1,185 @@
+import { spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { result, run } from "../contracts/kernel.ts";
+import { compile } from "../store/compiled.ts";
+import { requirement } from "../support/requirements.ts";
+import { cacheDir, wasmKernels } from "./wasm-kernels.ts";
+
+const root = join(import.meta.dirname, "../..");
+const scratch = mkdtempSync(join(tmpdir(), "cellwright-wasm-start-"));
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const modes = requirement("bubblewrap").ok ? (["bwrap", "none"] as const) : (["none"] as const);
+
+describe("jail modes", () => {
+  test.each(modes)("a kernel starts with --jail %s, and leaves nothing in its run folder", async (jail) => {
+    const kernels = wasmKernels({ jail });
+    const { kernel, runDir } = await kernels.start();
+    expect(kernel.info.walls).toHaveLength(jail === "bwrap" ? 2 : 1);
+    expect(await kernels.provider.list(new AbortController().signal)).toMatchObject([{ walls: kernel.info.walls }]);
+    expect(result(await run(kernel, "open('a', 'w').write('b'); 1 + 1"))).toBe("2");
+    await kernel.dispose();
+    expect(readdirSync(runDir)).toEqual(["site"]);
+    await kernels.provider.dispose();
+  });
+
+  test("--jail bwrap without bubblewrap is a clear refusal", async () => {
+    const path = process.env.PATH;
+    process.env.PATH = scratch;
+    try {
+      await expect(wasmKernels({ jail: "bwrap" }).start()).rejects.toMatchObject({
+        code: "kernel_start_failed",
+        message: expect.stringContaining("bubblewrap (`bwrap`) is not installed"),
+      });
+    } finally {
+      process.env.PATH = path;
+    }
+  });
+});
+
+describe("starting", () => {
+  const kernels = wasmKernels();
+  const slot = (sessionId: string) => ({
+    sessionId,
+    workspaceDir: join(kernels.folder, sessionId, "workspace"),
+    runDir: join(kernels.folder, sessionId, "run"),
+  });
+  const start = (sessionId: string, signal = new AbortController().signal) =>
+    kernels.provider.start({ language: "python" }, { ...slot(sessionId), signal });
+  const denoDirs = (sessionId: string) =>
+    existsSync(slot(sessionId).runDir)
+      ? readdirSync(slot(sessionId).runDir).filter((name) => name.startsWith("deno-"))
+      : [];
+
+  test("a warm kernel is used once, by the session it was made for", async () => {
+    kernels.provider.warm?.(slot("warm"));
+    const first = await start("warm");
+    expect(denoDirs("warm")).toHaveLength(1);
+    expect(result(await run(first, "secret = 1"))).toBeUndefined();
+    const second = await start("warm");
+    expect(denoDirs("warm")).toHaveLength(2);
+    expect(result(await run(second, "'secret' in globals()"))).toBe("False");
+    await Promise.all([first.dispose(), second.dispose()]);
+  });
+
+  test("an aborted start leaves nothing behind", async () => {
+    const abort = new AbortController();
+    const started = start("aborted", abort.signal);
+    abort.abort(new Error("changed my mind"));
+    await expect(started).rejects.toThrow("changed my mind");
+    expect(denoDirs("aborted")).toEqual([]);
+  });
+
+  test("another language is not found here", async () => {
+    const options = { ...slot("bash"), signal: new AbortController().signal };
+    await expect(kernels.provider.start({ language: "bash" }, options)).rejects.toMatchObject({
+      code: "kernel_not_found",
+    });
+  });
+
+  test("a kernel that is not ready in time is a timeout", async () => {
+    const hurried = wasmKernels({ startTimeoutMs: 1 });
+    await expect(hurried.start()).rejects.toMatchObject({ code: "kernel_start_timeout" });
+  });
+
+  test("disposing the provider ends warm kernels too", async () => {
+    const other = wasmKernels();
+    const { kernel } = await other.start();
+    other.provider.warm?.({ ...slot("never"), sessionId: "never" });
+    await other.provider.dispose();
+    expect(await kernel.closed).toMatchObject({ reason: "The kernel was closed." });
+    expect(denoDirs("never")).toEqual([]);
+  });
+});
+
+describe("the snapshot", () => {
+  const cache = join(scratch, "cache");
+  const snapshotFile = () => {
+    const [key = ""] = readdirSync(join(cache, "wasm"));
+    return join(cache, "wasm", key, "snapshot");
+  };
+
+  beforeAll(async () => {
+    const messages: string[] = [];
+    const kernels = wasmKernels({ cacheDir: cache });
+    await kernels.start({ progress: (message) => messages.push(message) });
+    expect(messages).toEqual(["preparing Python for its first start"]);
+  });
+
+  test("one that was cut short is built again", async () => {
+    truncateSync(snapshotFile(), 1_000_000);
+    const { kernel } = await wasmKernels({ cacheDir: cache }).start();
+    expect(result(await run(kernel, "1 + 1"))).toBe("2");
+  });
+
+  test("one that does not start is built again, once", async () => {
+    const broken = readFileSync(snapshotFile()).fill(0, 100_000, 20_000_000);
+    writeFileSync(snapshotFile(), broken);
+    writeFileSync(join(snapshotFile(), "../checksum"), String(crc32(broken)));
+    const log = { error() {}, warn() {}, info() {}, debug() {} };
+    const { kernel } = await wasmKernels({ cacheDir: cache, log }).start();
+    expect(result(await run(kernel, "1 + 1"))).toBe("2");
+  });
+});
+
+describe("when our process is killed", () => {
+  const compiled = join(scratch, "compiled");
+  beforeAll(() => {
+    const host = ["supervisor", "worker", "build-snapshot"].map((name) => `kernels/wasm/host/${name}.ts`);
+    compile(["kernels/wasm/provider.ts", "log.ts", ...host], compiled);
+    for (const folder of ["kernels/wasm/host", "kernels/prelude"]) {
+      cpSync(join(root, "src", folder), join(compiled, folder), {
+        recursive: true,
+        filter: (path) => !path.endsWith(".ts"),
+      });
+    }
+    symlinkSync(join(root, "node_modules"), join(compiled, "node_modules"));
+  });
+
+  test.each(modes)("no kernel is left, even with a looping cell (--jail %s)", async (jail) => {
+    const folder = mkdtempSync(join(scratch, "orphan-"));
+    const script = join(import.meta.dirname, "orphan-parent.mjs");
+    const parent = spawn(process.execPath, [script, compiled, folder, cacheDir, jail], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await new Promise<void>((resolve, reject) => {
+      parent.stdout.on("data", (chunk) => String(chunk).includes("looping") && resolve());
+      parent.once("exit", (code) => reject(new Error(`the parent left with ${code}`)));
+    });
+    const children = descendants(parent.pid ?? 0);
+    expect(children.length).toBeGreaterThan(0);
+    parent.kill("SIGKILL");
+    await expect.poll(() => children.filter(isAlive), { timeout: 3_000 }).toEqual([]);
+  });
+});
+
+function descendants(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .trim()
+    .split(" ")
+    .filter(Boolean)
+    .map(Number);
+  return children.flatMap((child) => [child, ...descendants(child)]);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
