@@ -66,6 +66,12 @@ const codes = {
     http: 507,
     hint: "Free space on the disk that holds --data-dir. Nothing was run.",
   },
+  package_error: {
+    family: "environment",
+    retry: false,
+    http: 502,
+    hint: "Use another package that runs in WebAssembly, or the standard library.",
+  },
   kernel_start_failed: {
     family: "environment",
     retry: false,

@@ -47,6 +47,41 @@ const table = {
     default: 120_000,
   }),
 
+  packages: option({
+    group: "Packages",
+    help: "Packages that every new session has.",
+    type: list("NAMES"),
+    default: [],
+    repeatable: true,
+  }),
+  noInstall: option({
+    group: "Packages",
+    help: "Do not install what a cell imports and lacks.",
+    type: flag(),
+    default: false,
+  }),
+  packageDir: option<string | undefined>({
+    group: "Packages",
+    help: "A folder of wheels to take packages from first.",
+    type: text("DIR"),
+    default: undefined,
+    trusted: true,
+  }),
+  pyodideBaseUrl: option<string | undefined>({
+    group: "Packages",
+    help: "Where Pyodide's own distribution is, if not at its usual place.",
+    type: text("URL"),
+    default: undefined,
+    trusted: true,
+  }),
+  packageIndex: option<string | undefined>({
+    group: "Packages",
+    help: "The package index. Otherwise PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, or the usual one.",
+    type: text("URL"),
+    default: undefined,
+    trusted: true,
+  }),
+
   timeout: option({
     group: "Sessions",
     help: "How long a cell may run when the call does not say (`timeout_s`).",
@@ -89,8 +124,8 @@ const table = {
   caps: option({
     group: "Tools",
     help: "Which groups of tools to offer.",
-    type: choices(["core", "files", "inspect"]),
-    default: ["core", "files", "inspect"],
+    type: choices(["core", "files", "inspect", "env"]),
+    default: ["core", "files", "inspect", "env"],
   }),
   maxResultChars: option({
     group: "Tools",

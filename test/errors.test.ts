@@ -74,6 +74,11 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     const store = openMemoryStore();
     return createWorld({ store: Object.assign(store, { begin: full }) }).call("execute_code", { code: "print a" });
   },
+  package_error: async () => {
+    const missing = () => Promise.reject(new CellwrightError("package_error", "There is no package `nothing`."));
+    const world = createWorld({ provider: withKernel({ install: missing }) });
+    return world.call("install_packages", { session_id: await newSession(world), packages: ["nothing"] });
+  },
   kernel_start_failed: async () => {
     const broken = temporaryFolder();
     writeFileSync(join(broken, "cache"), "a file where a folder should be");

@@ -19,6 +19,12 @@ export interface Kernel {
   /** Looks at variables without running user code. Throws `kernel_busy` where a running cell is in the way. */
   inspect?(query: Inspection): Promise<Variable[]>;
 
+  /** Makes importable what this cell imports and lacks. Throws `package_error`: then the cell must not be run. */
+  prepare?(code: string, options: InstallOptions): Promise<void>;
+
+  /** Makes packages importable, at once and for this kernel only. Throws `package_error`. Absent: it cannot. */
+  install?(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
+
   /** Ends the interpreter and all it started. Can be called twice and in mid-cell, never throws, ends within 5 s. */
   dispose(): Promise<void>;
 }
@@ -30,6 +36,16 @@ export interface ExecuteOptions {
   silent?: boolean;
   /** Output of this cell that arrived after its `done`, from a task it left behind. */
   onLate?: (event: ExecutionEvent) => void;
+}
+
+export interface InstallOptions {
+  signal: AbortSignal;
+  progress?: (message: string) => void;
+}
+
+export interface InstalledPackage {
+  name: string;
+  version: string;
 }
 
 export interface KernelInfo {

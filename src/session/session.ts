@@ -1,13 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
 import type { Execution, ExecutionEvent, Json, Language } from "../execution.ts";
-import type { Inspection, Kernel, KernelInfo, KernelProvider, Variable } from "../kernels/kernel.ts";
+import type { Inspection, InstalledPackage, InstallOptions, Kernel, KernelInfo, Variable } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
-import type { SessionRecord, Store } from "../store/store.ts";
+import type { SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { HeldKernel, type HeldKernelParts } from "./held-kernel.ts";
 import { type LateOutput, LateOutputs } from "./late-outputs.ts";
 import { Run } from "./run.ts";
-import { FRESH_KERNEL_NEXT, FRESH_KERNEL_NOW, type StopReason, stopNotice, stopStatus } from "./stop.ts";
+import { FRESH_KERNEL_NEXT, type StopReason, stopNotice, stopStatus } from "./stop.ts";
 
 /** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
 export const STOP_GRACE_MS = 2_000;
@@ -15,15 +16,9 @@ export const STOP_GRACE_MS = 2_000;
 /** The full text of one cell's output is kept up to this size. */
 const SPILL_MAX_BYTES = 64 * 1024 * 1024;
 
-export interface SessionParts {
-  record: SessionRecord;
-  folder: { workspaceDir: string; runDir: string };
+export interface SessionParts extends HeldKernelParts {
   workspace: Workspace;
-  provider: KernelProvider;
-  store: Store;
   log: Log;
-  /** Asked before a kernel is started; throws `session_limit`. */
-  admit: () => void;
   now: () => number;
   defaultTimeoutMs: number;
   /** Told which files changed, after a cell and after a tool that writes. */
@@ -46,18 +41,15 @@ export class Session {
   readonly #waiting = new Set<Run>();
   #current: { run: Run; kernel?: Kernel; gone: Signal<string>; over: Signal<void> } | undefined;
   #stopping: Promise<void> | undefined;
-  #kernel: Kernel | undefined;
-  #kernelStarting = false;
+  readonly #kernel: HeldKernel;
   /** Those under way and the newest; the others are in the history, where their pictures take no memory. */
   #runs: Run[] = [];
   readonly #late = new LateOutputs();
-  /** Why the next cell finds no variables, until it has been told. */
-  #loss: string | undefined;
   #closed = false;
 
   constructor(parts: SessionParts, loss?: string) {
     this.#parts = parts;
-    this.#loss = loss;
+    this.#kernel = new HeldKernel(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), loss);
   }
 
   get id(): string {
@@ -71,10 +63,10 @@ export class Session {
   }
   /** The kernel that runs now, if one does. */
   get kernel(): KernelInfo | undefined {
-    return this.#kernel?.info;
+    return this.#kernel.current?.info;
   }
   get hasKernel(): boolean {
-    return this.#kernel !== undefined || this.#kernelStarting;
+    return this.#kernel.exists;
   }
   get busy(): boolean {
     return this.#current !== undefined || this.#waiting.size > 0;
@@ -131,8 +123,7 @@ export class Session {
 
   /** Ends the kernel because nobody used it; the next cell gets a fresh one and is told so. */
   async sleep(reason: string): Promise<void> {
-    if (!this.#kernel) return;
-    await this.#endKernel("closed", reason);
+    if (this.#kernel.current) await this.#endKernel("closed", reason);
   }
 
   async close(reason: "closed" | "shutdown"): Promise<void> {
@@ -142,9 +133,29 @@ export class Session {
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
-    if (!this.#kernel) return [];
-    if (!this.#kernel.inspect) throw new CellwrightError("not_supported", "This kernel cannot show its variables.");
-    return this.#kernel.inspect(query);
+    const kernel = this.#kernel.current;
+    if (!kernel) return [];
+    if (!kernel.inspect) throw new CellwrightError("not_supported", "This kernel cannot show its variables.");
+    return kernel.inspect(query);
+  }
+
+  /** Makes packages importable in this session, starting its kernel if it has none. Does not wait for a running cell. */
+  async install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]> {
+    this.#refuseIfClosed();
+    const kernel = this.#kernel.current ?? (await this.#kernelInTurn(options));
+    if (!kernel.install) throw new CellwrightError("not_supported", "This kernel cannot install packages.");
+    return kernel.install(requirements, options);
+  }
+
+  #kernelInTurn(options: InstallOptions): Promise<Kernel> {
+    const started = this.#turns.then(
+      () => this.#kernel.current ?? this.#kernel.start({ language: "python", ...options }),
+    );
+    this.#turns = started.then(
+      () => {},
+      () => {},
+    );
+    return started;
   }
 
   /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
@@ -185,7 +196,7 @@ export class Session {
   async #runOne(run: Run, options: RunOptions): Promise<void> {
     const { store, workspace } = this.#parts;
     run.phase = "starting";
-    let kernel = this.#kernel ?? (await this.#startKernel(run, options));
+    let kernel = await this.#kernelFor(run, options);
     if (options.env !== undefined && options.env !== this.#parts.record.env) {
       run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
@@ -193,9 +204,13 @@ export class Session {
     await store.begin(this.id, run.snapshot());
     run.journaled = true;
     this.#parts.record.cells += 1;
-    // It may have died just now. Nothing was run yet, so another one can take its place.
-    if (this.#kernel !== kernel) kernel = await this.#startKernel(run, options);
-    if (run.stopReason) return this.#neverRan(run);
+    // It may die before the cell is run in it; then another one can take its place.
+    for (let ready = false; !ready; ready = this.#kernel.current === kernel) {
+      kernel = await this.#kernelFor(run, options);
+      const obstacle = await this.#prepare(kernel, run);
+      if (obstacle) return this.#couldNotRun(run, obstacle);
+      if (run.stopReason) return this.#neverRan(run);
+    }
     const timeoutMs = options.timeoutMs ?? this.#parts.defaultTimeoutMs;
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
     run.phase = "running";
@@ -218,16 +233,14 @@ export class Session {
     // A kernel that is gone must not hold the turn, whatever becomes of its iterator.
     const gone = this.#current.gone.fired.then((lost): CellEnd => ({ status: "kernel_died", lost }));
     const ended = await Promise.race([this.#consume(kernel, run, options), gone]);
-    if (ended.lost !== undefined) {
-      if (this.#kernel === kernel) this.#kernel = undefined;
-      await kernel.dispose();
-    }
+    if (ended.lost !== undefined) await this.#kernel.drop(kernel);
     return ended;
   }
 
   async #consume(kernel: Kernel, run: Run, { variables }: RunOptions): Promise<CellEnd> {
     try {
-      for await (const event of kernel.execute(run.code, { variables, onLate: (late) => this.#addLate(run, late) })) {
+      const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
+      for await (const event of kernel.execute(run.code, { variables, onLate })) {
         if (run.phase !== "running") break;
         run.add(event);
         if (event.type === "done") return { status: event.status };
@@ -240,37 +253,14 @@ export class Session {
     }
   }
 
-  async #startKernel(run: Run, options: RunOptions): Promise<Kernel> {
-    const { provider, record, folder, admit, log } = this.#parts;
-    admit();
-    this.#kernelStarting = true;
-    try {
-      const kernel = await provider.start(
-        { language: run.language, env: record.env ?? options.env },
-        {
-          sessionId: this.id,
-          ...folder,
-          signal: run.stopping.signal,
-          progress: (message) => {
-            run.startMessage = message;
-          },
-        },
-      );
-      if (record.env === undefined && options.env !== undefined) {
-        record.env = options.env;
-        await this.#parts.store.saveSession({ ...record });
-      }
-      this.#kernel = kernel;
-      void kernel.closed.then(({ reason }) => this.#noticeDeath(kernel, reason));
-      if (this.#loss) run.notices.push(this.#loss);
-      this.#loss = undefined;
-      return kernel;
-    } catch (error) {
-      log.debug(`session ${this.id}: no kernel: ${(error as Error).message}`);
-      throw error;
-    } finally {
-      this.#kernelStarting = false;
-    }
+  /** The kernel, started if there is none; the cell's notices then tell of variables that are gone. */
+  async #kernelFor(run: Run, { env }: RunOptions): Promise<Kernel> {
+    if (this.#kernel.current) return this.#kernel.current;
+    const { signal } = run.stopping;
+    const kernel = await this.#kernel.start({ language: run.language, env, signal, progress: tellStart(run) });
+    const loss = this.#kernel.takeLoss();
+    if (loss) run.notices.push(loss);
+    return kernel;
   }
 
   /** The one place where a cell is stopped: interrupt, grace, kill. Resolves when the cell is over. */
@@ -305,23 +295,36 @@ export class Session {
   async #endKernel(reason: StopReason, loss?: string): Promise<void> {
     const runs = [...this.#waiting, ...(this.#current ? [this.#current.run] : [])];
     const stopped = runs.map((run) => this.#stop(run, reason));
-    this.#turns = this.#turns.then(async () => {
-      const kernel = this.#kernel;
-      this.#kernel = undefined;
-      this.#loss = loss;
-      await kernel?.dispose();
-    });
+    this.#turns = this.#turns.then(() => this.#kernel.end(loss));
     await Promise.all([...stopped, this.#turns]);
   }
 
-  #noticeDeath(kernel: Kernel, reason: string): void {
+  /** True if the death is the running cell's, whose reply will tell it. */
+  #noticeDeath(kernel: Kernel, reason: string): boolean {
     const current = this.#current?.kernel === kernel ? this.#current : undefined;
     // Events may still be on their way to us.
     if (current) setTimeout(() => current.gone.fire(reason), GONE_DRAIN_MS);
-    if (this.#kernel !== kernel) return;
-    this.#kernel = undefined;
-    void kernel.dispose();
-    if (!current) this.#loss = `The kernel died between cells: ${reason} ${FRESH_KERNEL_NOW}`;
+    return current !== undefined;
+  }
+
+  /** What the cell lacks and cannot be had; undefined if it can run. */
+  async #prepare(kernel: Kernel, run: Run): Promise<CellwrightError | undefined> {
+    try {
+      await kernel.prepare?.(run.code, { signal: run.stopping.signal, progress: tellStart(run) });
+    } catch (error) {
+      if (run.stopReason) return undefined;
+      if (error instanceof CellwrightError && error.code === "package_error") return error;
+      throw error;
+    }
+    return undefined;
+  }
+
+  /** What a cell asks for and cannot have is its own failure, not ours. */
+  async #couldNotRun(run: Run, { message, hint }: CellwrightError): Promise<void> {
+    run.add({ type: "error", name: "PackageError", message, traceback: [`PackageError: ${message} ${hint}`] });
+    run.notices.push("The cell was not run; variables are kept.");
+    await run.end("error");
+    await this.#save(run);
   }
 
   async #neverRan(run: Run): Promise<void> {
@@ -364,6 +367,12 @@ export class Session {
   #refuseIfClosed(): void {
     if (this.#closed) throw new CellwrightError("session_closed", `Session \`${this.id}\` is closed.`);
   }
+}
+
+function tellStart(run: Run): (message: string) => void {
+  return (message) => {
+    run.startMessage = message;
+  };
 }
 
 /** A kernel that is gone may still have events on their way to us. */

@@ -138,7 +138,7 @@ function newsReply(session: Session, run: Run): ExecutionReply {
   const isLate = late.some(({ executionId }) => executionId === run.id);
   if (run.phase === "finished" && (isLate || news.outputs.length === 0)) return wholeReply(session, run, late);
   if (run.phase === "starting") {
-    news.notices.push(`The kernel is starting${run.startMessage ? `: ${run.startMessage}` : "."}`);
+    news.notices.push(`The cell has not begun yet: ${run.startMessage || "starting the kernel"}.`);
   }
   return { ...executionReply(session, news, late), queued: run.phase === "queued" };
 }

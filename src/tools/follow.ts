@@ -37,8 +37,7 @@ export async function follow(
 export function progressOf(run: Run): string {
   const elapsed = showDuration(run.elapsedMs);
   if (run.phase === "queued") return `${elapsed} · waiting for its turn behind another cell`;
-  if (run.phase === "starting")
-    return `${elapsed} · starting the kernel${run.startMessage ? `: ${run.startMessage}` : ""}`;
+  if (run.phase === "starting") return `${elapsed} · ${run.startMessage || "starting the kernel"}`;
   return `${elapsed} · ${plainText(run.lastLine) || "running"}`;
 }
 

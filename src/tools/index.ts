@@ -3,10 +3,11 @@ import execute from "./execute.ts";
 import files from "./files.ts";
 import hostFiles from "./host-files.ts";
 import inspect from "./inspect.ts";
+import packages from "./packages.ts";
 import sessions from "./sessions.ts";
 
 export interface ToolGroup {
-  name: "core" | "files" | "inspect";
+  name: "core" | "files" | "inspect" | "env";
   /** For the docs and for `--caps`. */
   summary: string;
   tools: Tool[];
@@ -21,4 +22,5 @@ export const toolGroups: ToolGroup[] = [
     tools: [...files, ...hostFiles],
   },
   { name: "inspect", summary: "Look at variables without running code.", tools: inspect },
+  { name: "env", summary: "Give a session more packages.", tools: packages },
 ];

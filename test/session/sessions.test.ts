@@ -1,12 +1,13 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { CellwrightError } from "../../src/errors.ts";
 import type { WarmSlot } from "../../src/kernels/kernel.ts";
 import { createLog } from "../../src/log.ts";
 import { Sessions, type SessionsConfig } from "../../src/session/sessions.ts";
 import { openMemoryStore } from "../../src/store/memory.ts";
 import { openLocalWorkspace } from "../../src/workspace/local.ts";
-import { createFakeProvider } from "../support/fake-kernel.ts";
+import { createFakeKernel, createFakeProvider } from "../support/fake-kernel.ts";
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;
@@ -162,6 +163,24 @@ describe("reset", () => {
     expect((await after.finished).outputs).toMatchObject([{ text: "1\n" }]);
     expect(provider.kernels.length).toBe(2);
     expect((await session.history()).map((execution) => execution.status)).toEqual(["interrupted", "ok"]);
+  });
+});
+
+describe("a cell that lacks a package", () => {
+  test("ends as an error without being run, and the session goes on", async () => {
+    const kernel = createFakeKernel();
+    const prepare = async (code: string) => {
+      if (code.includes("missing")) throw new CellwrightError("package_error", "There is no package `missing`.");
+    };
+    const { sessions } = start({
+      provider: { ...createFakeProvider(), start: async () => Object.assign(kernel, { prepare }) },
+    });
+    const session = await sessions.create("ann");
+    const failed = await session.execute("print missing").finished;
+    expect(failed).toMatchObject({ status: "error", outputs: [{ type: "error", name: "PackageError" }] });
+    expect(kernel.began).toEqual([]);
+    expect((await session.execute("print here").finished).status).toBe("ok");
+    expect((await session.history()).map(({ status }) => status)).toEqual(["error", "ok"]);
   });
 });
 

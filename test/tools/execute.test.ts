@@ -133,9 +133,9 @@ describe("execute_code", () => {
     };
     const { call, told } = createWorld({ provider });
     const early = await call("execute_code", { code: "count", wait_s: 0 });
-    expect(early.text).toContain("The kernel is starting: building a snapshot");
+    expect(early.text).toContain("The cell has not begun yet: building a snapshot.");
     await call("wait", { session_id: early.execution.session_id });
-    expect(told.progress[0]).toMatch(/^2\.\d s · starting the kernel: building a snapshot$/);
+    expect(told.progress[0]).toMatch(/^2\.\d s · building a snapshot$/);
   });
 
   test("output that came late is shown before the next cell's own, marked", async () => {

@@ -1,0 +1,84 @@
+import type { Language } from "../execution.ts";
+import type { InstallOptions, Kernel, KernelProvider } from "../kernels/kernel.ts";
+import type { SessionRecord, Store } from "../store/store.ts";
+import { FRESH_KERNEL_NOW } from "./stop.ts";
+
+export interface HeldKernelParts {
+  record: SessionRecord;
+  folder: { workspaceDir: string; runDir: string };
+  provider: KernelProvider;
+  store: Store;
+  /** Asked before a kernel is started; throws `session_limit`. */
+  admit: () => void;
+}
+
+/** A session's one kernel: started when it is wanted, missed when it dies. */
+export class HeldKernel {
+  readonly #parts: HeldKernelParts;
+  /** Told when the kernel is gone; true if somebody's reply will say so. */
+  readonly #onDeath: (kernel: Kernel, reason: string) => boolean;
+  #current: Kernel | undefined;
+  #starting = false;
+  /** Why the next cell finds no variables, until it has been told. */
+  #loss: string | undefined;
+
+  constructor(parts: HeldKernelParts, onDeath: (kernel: Kernel, reason: string) => boolean, loss?: string) {
+    this.#parts = parts;
+    this.#onDeath = onDeath;
+    this.#loss = loss;
+  }
+
+  get current(): Kernel | undefined {
+    return this.#current;
+  }
+
+  get exists(): boolean {
+    return this.#current !== undefined || this.#starting;
+  }
+
+  /** A session stays in the environment of its first kernel. */
+  async start({ language, env, ...waiting }: { language: Language; env?: string } & InstallOptions): Promise<Kernel> {
+    const { provider, store, record, folder, admit } = this.#parts;
+    admit();
+    this.#starting = true;
+    try {
+      const spec = { language, env: record.env ?? env };
+      const kernel = await provider.start(spec, { sessionId: record.id, ...folder, ...waiting });
+      this.#current = kernel;
+      void kernel.closed.then(({ reason }) => this.#missed(kernel, reason));
+      if (record.env === undefined && env !== undefined) {
+        record.env = env;
+        await store.saveSession({ ...record });
+      }
+      return kernel;
+    } finally {
+      this.#starting = false;
+    }
+  }
+
+  /** Why variables are gone. Asking for it counts as telling it. */
+  takeLoss(): string | undefined {
+    const loss = this.#loss;
+    this.#loss = undefined;
+    return loss;
+  }
+
+  /** Ends a kernel that is of no more use. */
+  async drop(kernel: Kernel): Promise<void> {
+    if (this.#current === kernel) this.#current = undefined;
+    await kernel.dispose();
+  }
+
+  /** Ends the kernel, if there is one. `loss` is what the next cell is told. */
+  async end(loss?: string): Promise<void> {
+    this.#loss = loss;
+    if (this.#current) await this.drop(this.#current);
+  }
+
+  #missed(kernel: Kernel, reason: string): void {
+    const told = this.#onDeath(kernel, reason);
+    if (this.#current !== kernel) return;
+    void this.drop(kernel);
+    if (!told) this.#loss = `The kernel died between cells: ${reason} ${FRESH_KERNEL_NOW}`;
+  }
+}
