@@ -2,12 +2,20 @@
 import { randomBytes } from "node:crypto";
 
 /** A probe that got through, or an expectation that was not met. */
-export class Failure extends Error {}
+export class Failure extends Error {
+  /** Somebody else had to pay for it: the server, another session, the machine. */
+  hurt = false;
+}
 /** A control that did not succeed: the probe proves nothing. */
 export class Invalid extends Error {}
 
 export function expect(condition, message) {
   if (!condition) throw new Failure(message);
+}
+
+/** Like `expect`, where not meeting it hurts others than the session that did it. */
+export function protects(condition, message) {
+  if (!condition) throw Object.assign(new Failure(message), { hurt: true });
 }
 
 /** For controls. */
@@ -33,6 +41,23 @@ export async function timed(work) {
   const begin = performance.now();
   const value = await work();
   return { value, ms: performance.now() - begin };
+}
+
+/** Works through a list, a few at a time. */
+export async function inLanes(items, lanes, work) {
+  const waiting = [...items];
+  const lane = async () => {
+    for (let item = waiting.shift(); item !== undefined; item = waiting.shift()) await work(item);
+  };
+  await all(Array.from({ length: lanes }, lane));
+}
+
+/** Waits for all of them, then fails with the first that failed: nothing runs on into the next case. */
+export async function all(promises) {
+  const ends = await Promise.allSettled(promises);
+  const failed = ends.find(({ status }) => status === "rejected");
+  if (failed) throw failed.reason;
+  return ends.map(({ value }) => value);
 }
 
 export function short(text, chars = 160) {

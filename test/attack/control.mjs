@@ -1,10 +1,10 @@
 // Where negative controls run: a bare Pyodide, and a listener that notices whoever reaches it.
 import { spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { findSources } from "../../dist/kernels/wasm/sources.js";
@@ -19,11 +19,11 @@ export class Bare {
   #waiting = new Map();
   #lastId = 0;
   #stdout = "";
-  workspace = mkdtempSync(join(tmpdir(), "cellwright-attack-bare-"));
   #env;
 
-  constructor(env) {
-    this.#env = env;
+  constructor(folder, env) {
+    this.workspace = mkdtempSync(join(folder, "bare-"));
+    this.#env = { ...env, DENO_DIR: mkdtempSync(join(folder, "deno-dir-")), NO_COLOR: "1" };
   }
 
   get pid() {
@@ -33,10 +33,10 @@ export class Bare {
   start() {
     if (this.#ready) return this.#ready;
     const script = fileURLToPath(new URL("./bare.mjs", import.meta.url));
-    const flags = ["--no-prompt", "--no-config", "--no-remote", "--no-npm", "--no-lock", "--allow-all"];
+    const flags = ["--no-prompt", "--no-config", "--no-remote", "--no-npm", "--no-lock", "--unstable-worker-options", "--allow-all"];
     const child = spawn(denoFile, ["run", ...flags, script, pyodideDir, this.workspace], {
       cwd: "/",
-      env: { ...this.#env, DENO_DIR: join(this.workspace, "../deno-bare"), NO_COLOR: "1" },
+      env: this.#env,
       stdio: ["pipe", "pipe", "ignore"],
     });
     this.#child = child;
@@ -80,7 +80,6 @@ export class Bare {
 
   async stop() {
     await this.kill();
-    rmSync(this.workspace, { recursive: true, force: true });
   }
 
   #read(text) {
@@ -103,15 +102,16 @@ export class Canary {
     this.flag = flag;
   }
 
-  async open({ folder, privateNetwork }) {
-    const host = privateNetwork ? "::" : "127.0.0.1";
+  /** On its own network it answers on the ports that attacks expect as well, at every address. */
+  async open({ folder, ownNetwork }) {
+    const host = ownNetwork ? "::" : "127.0.0.1";
     this.port = await this.#listen({ port: 0, host });
-    if (privateNetwork) await this.#listen({ port: 80, host });
+    if (ownNetwork) await this.#listen({ port: 80, host });
     this.udpPort = await this.#bind(0, host);
-    this.dnsPort = await this.#bind(privateNetwork ? 53 : 0, host);
+    this.dnsPort = await this.#bind(ownNetwork ? 53 : 0, host);
     this.socketPath = join(folder, "canary.sock");
     await this.#listen({ path: this.socketPath });
-    this.abstractName = `cellwright-attack-${process.pid}`;
+    this.abstractName = `cellwright-attack-${randomBytes(6).toString("hex")}`;
     await this.#listen({ path: `\0${this.abstractName}` });
   }
 

@@ -28,8 +28,8 @@ export function printReport(results, { seconds, jailObstacle, privateNetwork }) 
   }
   const invalid = counted.filter(({ outcome }) => outcome === "invalid");
   const closed = counted.filter(({ class: kind, outcome }) => outcome !== "passed" && (kind === "S5" || kind === "I4"));
-  // Until somebody has looked at it, a bomb that broke an invariant counts as having hurt a neighbour.
-  const hurt = counted.filter(({ class: kind, outcome }) => outcome === "FAILED" && kind === "A2*");
+  // A bomb that somebody else had to pay for counts like an escape.
+  const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all") closed.push({ id: "bubblewrap is missing" });
   const open = closed.length + invalid.length + hurt.length === 0;
   const reasons = [...new Set([...closed, ...hurt, ...invalid])].map(({ id }) => id).join(", ");

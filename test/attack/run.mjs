@@ -19,29 +19,42 @@ if (process.platform !== "linux") {
 if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) process.exit(runInside());
 
 const { Stage } = await import("./stage.mjs");
-const groups = ["escape", "reach", "bombs", "floods", "protocol", "http", "files"];
-const all = (await Promise.all(groups.map((name) => import(`./${name}.mjs`)))).flatMap((module) => module.default);
-const cases = all.filter(({ id }) => !only || only.includes(id));
-
+/** Two lanes beside each other. All that uses the network is in the first, so that packets can be counted there. */
+const lanes = [
+  ["escape", "reach", "protocol", "http"],
+  ["bombs", "hostile", "floods", "files"],
+];
+const laneEnded = [];
+const laneEnds = lanes.map((_, index) => new Promise((resolve) => laneEnded.splice(index, 1, resolve)));
+const otherLanesEnd = (own) => Promise.all(laneEnds.filter((_, index) => index !== own));
 const jailObstacle = whyNoJail();
-const stage = new Stage({
-  short: isShort,
-  privateNetwork: process.env.CELLWRIGHT_ATTACK_INSIDE === "private",
-  jailObstacle,
-});
+const privateNetwork = process.env.CELLWRIGHT_ATTACK_INSIDE === "private";
 const begin = performance.now();
-await stage.open();
-const results = [];
-for (const [index, one] of cases.entries()) {
-  process.stderr.write(`\r\x1b[K${index + 1}/${cases.length} ${one.id} ${one.what}`);
-  results.push(await runCase(one));
-}
-process.stderr.write("\r\x1b[K");
-await stage.close();
-const passed = printReport(results, { seconds: (performance.now() - begin) / 1000, jailObstacle, privateNetwork: stage.privateNetwork });
+const results = (await Promise.all(lanes.map(runLane))).flat();
+const inOrder = results.sort((one, other) => order(one.id) - order(other.id));
+const passed = printReport(inOrder, { seconds: (performance.now() - begin) / 1000, jailObstacle, privateNetwork });
 process.exit(passed ? 0 : 1);
 
-async function runCase(one) {
+async function runLane(files, index) {
+  const modules = await Promise.all(files.map((name) => import(`./${name}.mjs`)));
+  const cases = modules.flatMap((module) => module.default).filter(({ id }) => !only || only.includes(id));
+  cases.sort((one, other) => Number(one.alone ?? false) - Number(other.alone ?? false));
+  const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && index === 0, jailObstacle });
+  await stage.open();
+  const results = [];
+  for (const one of cases) {
+    // What measures time waits until the other lane is empty.
+    if (one.alone) await otherLanesEnd(index);
+    const result = await runCase(one, stage);
+    results.push(result);
+    process.stderr.write(`${result.id} ${result.outcome} ${result.seconds.toFixed(1)} s\n`);
+  }
+  laneEnded[index]();
+  await stage.close();
+  return results;
+}
+
+async function runCase(one, stage) {
   const started = performance.now();
   const result = { id: one.id, class: one.class, what: one.what, control: "", detail: "" };
   if (one.notApplicable) return { ...result, outcome: "n/a", detail: one.notApplicable, seconds: 0 };
@@ -66,11 +79,17 @@ async function runCase(one) {
     return finish("invalid", `the control did not succeed: ${short(why, 300)}`);
   }
   if (problems.length === 0) return finish("passed", result.detail);
-  return finish("FAILED", problems.map((error) => (error instanceof Failure ? error.message : `${error.stack}`)).join("; "));
+  result.hurt = problems.some((error) => error.hurt || !(error instanceof Failure));
+  return finish("FAILED", problems.map((error) => (error instanceof Failure ? error.message : short(error.stack, 300))).join("; "));
 
   function finish(outcome, detail) {
     return { ...result, outcome, detail, seconds: (performance.now() - started) / 1000 };
   }
+}
+
+/** By group, then by number. */
+function order(id) {
+  return id.charCodeAt(0) * 1_000 + Number(id.slice(1));
 }
 
 async function inTime(work) {

@@ -151,3 +151,71 @@ export function rssMb(pid) {
     return 0;
   }
 }
+
+/** The program over stdio without a client: lines are written and read by hand. */
+export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
+  const child = spawn(process.execPath, [programPath, "--data-dir", dataDir, ...args], { env: programEnv(env) });
+  const lines = [];
+  const waiting = new Set();
+  let rest = "";
+  let noise = "";
+  child.stdin.on("error", () => {});
+  child.stdout.on("error", () => {});
+  child.stderr.resume();
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      try {
+        lines.push(JSON.parse(part));
+      } catch {
+        noise += part;
+      }
+    }
+    for (const look of waiting) look();
+  });
+  /** The first line from a place on that fits; undefined when none came in time. */
+  const next = (from, fits, timeoutMs) =>
+    new Promise((resolve) => {
+      const end = (line) => {
+        clearTimeout(timer);
+        waiting.delete(look);
+        resolve(line);
+      };
+      const timer = setTimeout(end, timeoutMs);
+      const look = () => {
+        const line = lines.slice(from).find(fits);
+        if (line) end(line);
+      };
+      waiting.add(look);
+      look();
+    });
+  const isAnswer = (line) => line.method === undefined;
+  return {
+    child,
+    pid: child.pid,
+    lines: () => lines,
+    noise: () => noise,
+    send: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
+    ask(message, timeoutMs = 60_000) {
+      const from = lines.length;
+      child.stdin.write(`${JSON.stringify(message)}\n`);
+      return next(from, (line) => isAnswer(line) && line.id === message.id, timeoutMs);
+    },
+    /** Writes a line as it is; the next answer, whatever its id, is taken for its. */
+    askLine(line, timeoutMs = 30_000) {
+      const from = lines.length;
+      child.stdin.write(`${line}\n`);
+      return next(from, isAnswer, timeoutMs);
+    },
+    answered: (id, timeoutMs = 10_000) => next(0, (line) => isAnswer(line) && line.id === id, timeoutMs),
+    async stop() {
+      if (child.exitCode === null && child.signalCode === null) {
+        const exited = once(child, "exit");
+        child.kill("SIGTERM");
+        await exited;
+      }
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}

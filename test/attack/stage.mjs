@@ -11,7 +11,7 @@ import { startHttp, startStdio } from "./server.mjs";
 /** Small limits, so that going beyond them takes neither time nor much of the machine. */
 export const MEMORY_MB = 256;
 export const DISK_MB = 64;
-const LIMITS = ["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), "--warm", "0", "--log-level", "debug"];
+const LIMITS = ["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), "--warm", "0"];
 
 export const tokens = { alice: randomFlag(), bob: randomFlag() };
 
@@ -36,6 +36,7 @@ export class Stage {
 
   constructor({ short, privateNetwork, jailObstacle }) {
     this.short = short;
+    /** Whether all traffic of this machine that we can see is ours. */
     this.privateNetwork = privateNetwork;
     this.jailObstacle = jailObstacle;
     /** The walls to try, each for itself. */
@@ -43,11 +44,11 @@ export class Stage {
     this.flagFile = join(this.folder, "flag.txt");
     writeFileSync(this.flagFile, this.flag);
     this.canary = new Canary(this.flag);
-    this.bare = new Bare({ PATH: process.env.PATH, CELLWRIGHT_ATTACK_FLAG: this.flag });
+    this.bare = new Bare(this.folder, { PATH: process.env.PATH, CELLWRIGHT_ATTACK_FLAG: this.flag });
   }
 
   async open() {
-    await this.canary.open({ folder: this.folder, privateNetwork: this.privateNetwork });
+    await this.canary.open({ folder: this.folder, ownNetwork: this.privateNetwork });
   }
 
   async close() {
@@ -59,6 +60,11 @@ export class Stage {
 
   times(full, shortened) {
     return this.short ? shortened : full;
+  }
+
+  /** All entries of a list of attacks; in the short form the first ones, which should tell most. */
+  some(attacks, shortened) {
+    return Object.entries(attacks).slice(0, this.short ? shortened : undefined);
   }
 
   /** A shared server; its invariants are checked after the case. */
@@ -92,6 +98,11 @@ export class Stage {
     };
     this.#sessions.push(session);
     return session;
+  }
+
+  /** For a server that the case has stopped itself. */
+  forget(server) {
+    this.#used.delete(server);
   }
 
   /** Done when the case is over, newest first. */

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -109,8 +110,8 @@ describe("starting", () => {
 describe("the snapshot", () => {
   const cache = join(scratch, "cache");
   const snapshotFile = () => {
-    const [key = ""] = readdirSync(join(cache, "wasm"));
-    return join(cache, "wasm", key, "snapshot");
+    const files = readdirSync(join(cache, "wasm")).map((key) => join(cache, "wasm", key, "snapshot"));
+    return files.sort((one, other) => statSync(other).mtimeMs - statSync(one).mtimeMs)[0] ?? "";
   };
 
   beforeAll(async () => {

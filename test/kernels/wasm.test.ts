@@ -64,6 +64,7 @@ test.each([
   ["sys.exit", "import sys; sys.exit(3)", "SystemExit"],
   ["exit", "exit()", "SystemExit"],
   ["a recursion bomb", "def dig(n): return dig(n + 1)\ndig(0)", "RecursionError"],
+  ["a repr that calls itself", "class R:\n    def __repr__(self): return repr([self])\nrepr(R())", "RecursionError"],
   [
     "a task that exits",
     "import asyncio\nasync def leave(): raise SystemExit(1)\nawait asyncio.create_task(leave())",

@@ -5,7 +5,7 @@ import json
 
 # Characters of a text/plain repr. A reply shows a few thousand; the rest only has to be enough to look through.
 MAX_PLAIN_CHARS = 1_000_000
-# Characters of a whole bundle, base64 included: some hundred times an image that a client accepts.
+# Characters of a whole bundle as JSON: twenty times an image that a client accepts.
 MAX_BUNDLE_CHARS = 16 * 1024 * 1024
 
 _METHODS = {
@@ -21,9 +21,20 @@ _METHODS = {
 }
 
 
+_mro_of = type.__dict__["__mro__"].__get__
+
+# Classes whose forms are made by us, for a library that leaves that to its notebook.
+_registered = {}
+
+
+def register(kind, forms):
+    """From now on `forms(value)` makes the bundle for objects of this class, and of those derived from it."""
+    _registered[kind] = forms
+
+
 def bundle(value):
     """Never raises an Exception: a form that cannot be made is left out, a failing repr is described."""
-    data = {} if isinstance(value, type) else _offered(value)
+    data = {} if isinstance(value, type) else _forms(value)
     if "text/plain" not in data:
         data["text/plain"] = plain(value)
     return data
@@ -31,14 +42,15 @@ def bundle(value):
 
 def to_json(event, data):
     """The event with its bundle as ASCII JSON; a bundle that is too large is replaced by a sentence."""
-    data = {str(kind): _json_ready(form) for kind, form in data.items() if form is not None}
-    size = sum(len(form) if isinstance(form, str) else len(json.dumps(form)) for form in data.values())
-    if size > MAX_BUNDLE_CHARS:
-        data = {
-            "text/plain": f"<left out: this output is {size / 2**20:.0f} MB, and at most "
-            f"{MAX_BUNDLE_CHARS // 2**20} MB can be shown. Write it to a file in the workspace instead.>"
-        }
-    return json.dumps({**event, "data": data})
+    data = {str(kind): _json_ready(str(kind), form) for kind, form in data.items() if form is not None}
+    text = json.dumps({**event, "data": data})
+    if len(text) <= MAX_BUNDLE_CHARS:
+        return text
+    sentence = (
+        f"<left out: this output is {len(text) / 2**20:.0f} MB, and at most {MAX_BUNDLE_CHARS // 2**20} MB can be shown. "
+        "Write it to a file in the workspace instead.>"
+    )
+    return json.dumps({**event, "data": {"text/plain": sentence}})
 
 
 def plain(value):
@@ -57,6 +69,15 @@ def _bounded_repr(value):
         return repr(value[: MAX_PLAIN_CHARS + 1])
     text = repr(value)
     return text if type(text) is str else str(text)
+
+
+def _forms(value):
+    # By identity, and from `type` itself: a metaclass may have an equality and an order of its own.
+    bases = _mro_of(type(value)) if _registered else ()
+    for kind, forms in _registered.items():
+        if any(base is kind for base in bases):
+            return _attempt(lambda: dict(forms(value))) or {}
+    return _offered(value)
 
 
 def _offered(value):
@@ -85,8 +106,10 @@ def _attempt(make):
         return None
 
 
-def _json_ready(form):
+def _json_ready(kind, form):
     if isinstance(form, (bytes, bytearray, memoryview)):
+        if kind.startswith("text/") or kind.endswith("+xml"):
+            return bytes(form).decode("utf-8", "replace")
         return base64.b64encode(form).decode("ascii")
     if isinstance(form, str):
         return str(form)

@@ -1,16 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { access, cp, mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { crc32 } from "node:zlib";
 import type { Log } from "../../log.ts";
-import { type LaunchOptions, planLaunch } from "./launch.ts";
+import { type LaunchOptions, planLaunch, v8Flags } from "./launch.ts";
 import { startProcess } from "./process.ts";
 
 /** A kernel that only lives to leave its compiled code behind; without it, kernels start, but slower. */
 const REHEARSAL_TIMEOUT_MS = 60_000;
 
-/** Compiled code is only good for the path it was loaded from, other in a jail, and for the memory limit it ran with. */
+/** Compiled code is only good for the paths it was loaded from, which are others in a jail, and for V8's flags. */
 function templateName(launch: TemplateLaunch): string {
-  return `deno-dir-${launch.jailLibraries ? "jailed" : "unjailed"}-${launch.memoryMb}`;
+  return `deno-dir-${launch.jailLibraries ? "jailed" : "unjailed"}-${crc32(v8Flags(launch.memoryMb)).toString(16)}`;
 }
 
 type TemplateLaunch = Pick<LaunchOptions, "sources" | "snapshotFile" | "jailLibraries" | "memoryMb">;

@@ -33,9 +33,19 @@ export function parseEvent(value: unknown): ExecutionEvent | undefined {
   return undefined;
 }
 
-/** Only keys that are MIME types: `__proto__` is not one. */
+/** Deeper JSON is of no use to anybody, and everything that walks it would overflow its stack. */
+const MAX_DEPTH = 100;
+
+/** Only keys that are MIME types, which `__proto__` is not, and only forms that can be walked. */
 function bundle(data: Record<string, unknown>): MimeBundle {
-  return Object.fromEntries(Object.entries(data).filter(([kind]) => kind.includes("/")));
+  return Object.fromEntries(
+    Object.entries(data).filter(([kind, form]) => kind.includes("/") && isShallow(form, MAX_DEPTH)),
+  );
+}
+
+function isShallow(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

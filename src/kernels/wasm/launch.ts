@@ -7,6 +7,13 @@ import type { Sources } from "./sources.ts";
 /** Heap of each JavaScript isolate in a kernel. Python's memory is not in it; a cell that builds in JavaScript is. */
 export const OLD_SPACE_MB = 256;
 const PAGES_PER_MB = 16;
+/**
+ * Stack of each thread, and of each call into Python, which has a stack of its own. With V8's default of 1 MB a
+ * recursion through C, such as a `__repr__` that calls repr(), ends the interpreter before Python's limit of 1000 makes
+ * it a RecursionError. Below the 8 MB that a main thread has, and below 4 MB, above which V8 does not reuse stacks.
+ */
+const STACK_KB = 3_900;
+const THREAD_STACK_BYTES = 16 * 1024 * 1024;
 
 /** Where a jailed kernel sees its files. Not below `/workspace`: NODEFS mixes up real and virtual paths that are equal. */
 const JAIL_ROOT = "/cell";
@@ -56,7 +63,7 @@ export function planLaunch(options: LaunchOptions): Launch {
     ...runArgs([pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir]),
     `--allow-write=${listed(workspaceDir)}`,
     "--unstable-worker-options",
-    `--v8-flags=--wasm-max-mem-pages=${options.memoryMb * PAGES_PER_MB},--max-old-space-size=${OLD_SPACE_MB}`,
+    `--v8-flags=${v8Flags(options.memoryMb)}`,
     supervisorFile,
   ];
   const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, diskBytes: options.diskMb * 1024 * 1024 };
@@ -81,6 +88,17 @@ export function planLaunch(options: LaunchOptions): Launch {
   };
 }
 
+export function v8Flags(memoryMb: number): string {
+  return [
+    `--wasm-max-mem-pages=${memoryMb * PAGES_PER_MB}`,
+    `--max-old-space-size=${OLD_SPACE_MB}`,
+    // For the worker, which has much to throw away after its start and does little afterwards that would make V8 do so.
+    "--expose-gc",
+    `--stack-size=${STACK_KB}`,
+    `--wasm-stack-switching-stack-size=${STACK_KB}`,
+  ].join(",");
+}
+
 /** The flags with which Deno asks nobody, fetches nothing and reads no configuration; `read` lists all it may read. */
 export function runArgs(read: string[]): string[] {
   return [
@@ -96,7 +114,7 @@ export function runArgs(read: string[]): string[] {
 }
 
 export function denoEnv(denoDir: string): Record<string, string> {
-  return { DENO_DIR: denoDir, NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" };
+  return { DENO_DIR: denoDir, NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1", RUST_MIN_STACK: String(THREAD_STACK_BYTES) };
 }
 
 /** In Deno's lists of paths, a comma within a path is written twice. */

@@ -78,8 +78,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     name: "wasm",
 
     async list() {
-      const { walls } = await lookAround();
-      return [describe("3.14", walls)];
+      const { sources, walls } = await lookAround();
+      return [describe(pythonOf(sources.versions.pyodide), walls)];
     },
 
     async start(spec, options) {
@@ -134,6 +134,11 @@ async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Pro
     jailLibraries,
     walls: obstacle ? ["Deno permissions"] : ["Deno permissions", "bubblewrap namespaces"],
   };
+}
+
+/** Pyodide 314.x is built on Python 3.14. */
+function pythonOf(pyodide: string): string {
+  return pyodide.replace(/^(\d)(\d+)\..*$/, "$1.$2");
 }
 
 /** What was promised, unless the caller gives up first; `discard` then gets it when it comes. */

@@ -14,6 +14,11 @@ const preludeDir = fileURLToPath(new URL("../prelude/", import.meta.url));
 const pythonModules: [name: string, folder: string][] = [
   ["mime", preludeDir],
   ["variables", preludeDir],
+  ["imports", preludeDir],
+  ["matplotlib_figures", preludeDir],
+  ["plotly_summary", preludeDir],
+  ["plotly_figures", preludeDir],
+  ["plots", preludeDir],
   ["output", hostDir],
   ["showing", hostDir],
   ["failure", hostDir],

@@ -3,8 +3,8 @@ import { kinds, RECORD_HEADER_BYTES, type RingReader, type RingRecord } from "./
 
 /** What is sent at once, mostly as one line of one stream: more would hold it up, less costs a line per print. */
 const MAX_TAKE_BYTES = 256 * 1024;
-/** Largest event put together from records. The runner replaces bundles at 16 MB; escapes can make that longer. */
-const MAX_JOINED_BYTES = 48 * 1024 * 1024;
+/** Largest event put together from records: the runner replaces bundles that are longer than 16 MB as JSON. */
+const MAX_JOINED_BYTES = 20 * 1024 * 1024;
 
 /** Turns records of the ring into reports: joins split records, and the many small pieces of a stream into few. */
 export class Outbox {

@@ -14,7 +14,7 @@ import time
 from pyodide.ffi import run_sync
 from pyodide.webloop import WebLoop
 
-from _cellwright import failure, mime, output as outputs, refusals, showing, source, variables
+from _cellwright import failure, mime, output as outputs, plots, refusals, showing, source, variables
 
 _SLEEP_SLICE_S = 0.02
 
@@ -129,16 +129,22 @@ async def _run_awaiting(codes):
 
 
 def _end(value, error):
-    """Reports how the cell ended. Showing the value runs user code once more, and may itself be interrupted."""
+    """Reports how the cell ended. Showing its value and figures runs user code once more, and may be interrupted."""
     global _codes
     cell = _cell
     has_value = _has_value and error is None and value is not None
+    has_run = bool(_codes)
     _codes = None
-    if has_value:
-        try:
+    try:
+        if has_value:
             _show_result(value, cell)
-        except BaseException as raised:
-            error = raised
+    except BaseException as raised:
+        error = raised
+    try:
+        if has_run and not cell.silent:
+            plots.end_cell(value, isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)))
+    except BaseException as raised:
+        error = error or raised
     _host.interruptible(False)
     if error is not None:
         if cell.interrupted and isinstance(error, asyncio.CancelledError):
@@ -213,15 +219,13 @@ def _tidy():
     os.environ.clear()
     os.environ.update(HOME="/home/user", USER="user", PWD="/workspace", LANG="C.UTF-8")
     sys.path[:] = ["", *(path for path in sys.path if path), "/site"]
-    # A recursion through C, such as a __repr__ that calls repr(), overflows WebAssembly's stack at a depth of some 965
-    # calls and takes the interpreter with it. A little below that it is still a RecursionError.
-    sys.setrecursionlimit(900)
 
 
 _tidy()
 WebLoop.run_until_complete = _run_until_complete
 time.sleep = _sleep
 builtins.display, builtins.clear_output = showing.create(_output)
+plots.install(lambda data: _output.display(mime.to_json({"type": "display"}, data)))
 refusals.install(sys)
 variables.hide(_namespace)
 _rehearse()

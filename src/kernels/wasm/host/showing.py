@@ -3,7 +3,7 @@
 import json
 import uuid
 
-from _cellwright import mime
+from _cellwright import mime, plots
 
 
 class Handle:
@@ -50,5 +50,6 @@ def create(output):
     def clear_output(wait=False):
         """Removes what this cell has shown so far; with wait, only when something new is shown."""
         output.event({"type": "clear", "wait": bool(wait)})
+        plots.forget_shown()
 
     return display, clear_output

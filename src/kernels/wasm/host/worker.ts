@@ -30,6 +30,9 @@ interface WorkerStart {
 
 export type WorkerStarted = { python: string; failed?: undefined } | { failed: string };
 
+/** When the garbage of the start, the snapshot's 30 MB above all, is collected: not in the way of the first cell. */
+const GARBAGE_DELAY_MS = 1_000;
+
 /** The runner inside Python, see `runner.py`. */
 interface Runner {
   attach(host: unknown): string;
@@ -63,6 +66,7 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
   python.setStdout({ write: (bytes) => descriptors[0].write(bytes) });
   python.setStderr({ write: (bytes) => descriptors[1].write(bytes) });
   workerScope.postMessage({ python: version } satisfies WorkerStarted);
+  setTimeout(collectGarbage, GARBAGE_DELAY_MS);
 
   const encoder = new TextEncoder();
   return async (command) => {
@@ -152,4 +156,8 @@ function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
       python.setInterruptBuffer(on ? interrupt : undefined);
     },
   };
+}
+
+function collectGarbage(): void {
+  (globalThis as { gc?: () => void }).gc?.();
 }

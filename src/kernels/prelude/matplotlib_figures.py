@@ -1,0 +1,158 @@
+"""matplotlib: figures as PNG, in place of `show()` and at the end of a cell, each once. As notebooks do it, without IPython."""
+
+import io
+import os
+import sys
+
+from _cellwright import imports, mime
+
+# Longest side. A model sees about half of it; the rest is for whoever opens the picture itself.
+_MAX_SIDE_PX = 3000
+# Of one picture. Noise is drawn again with fewer pixels until it fits.
+_MAX_BYTES = 2_000_000
+# Open figures shown at a time: each takes a moment to draw, and a reply shows ten.
+_MAX_FIGURES = 50
+_PAD_INCHES = 0.1
+# Text far outside of the axes would make a picture of nothing else; then the figure's own frame is the picture.
+_MAX_STRETCH = 3
+
+_show = None
+# What this cell has shown: by id the figure, and the picture it made.
+_shown = {}
+
+
+def install(show):
+    global _show
+    _show = show
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    imports.after("matplotlib.figure", _register)
+    imports.after("matplotlib.backends.backend_agg", _use_own_canvas)
+
+
+def forget_shown():
+    _shown.clear()
+
+
+def end_cell(value, interrupted):
+    """Shows every open figure that was not seen as it is now, and closes them all."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    if helpers is None:
+        return
+    try:
+        if interrupted:
+            _say_not_drawn(len(helpers.Gcf.figs), "the cell was interrupted")
+        else:
+            _show_open(helpers.Gcf, besides=value)
+    finally:
+        forget_shown()
+        helpers.Gcf.destroy_all()
+
+
+def _register(module):
+    def show(self, warn=True):
+        """Shows this figure in the cell's output, also one that was closed at the end of an earlier cell."""
+        _show_new(self)
+
+    module.Figure.show = show
+    mime.register(module.Figure, _forms)
+
+
+def _use_own_canvas(module):
+    """Agg draws into memory and shows nothing; with this canvas it is the same, and shows."""
+    from matplotlib._pylab_helpers import Gcf
+    from matplotlib.backend_bases import FigureManagerBase
+
+    class FigureManager(FigureManagerBase):
+        def show(self):
+            _show_new(self.canvas.figure)
+
+        @classmethod
+        def pyplot_show(cls, *_args, block=None, **_options):
+            # A window that stays open while code goes on, as in plt.pause(): its last state is shown when the cell ends.
+            if block is not False:
+                _show_open(Gcf)
+                Gcf.destroy_all()
+
+    class FigureCanvas(module.FigureCanvasAgg):
+        manager_class = FigureManager
+
+        def start_event_loop(self, timeout=0):
+            """There are no events to wait for, and without a timeout that would be for ever."""
+
+    module.FigureCanvas = FigureCanvas
+    module.FigureManager = FigureManager
+    # Without these, pyplot takes both from the canvas.
+    for name in ("new_figure_manager", "show"):
+        vars(module).pop(name, None)
+
+
+def _show_open(gcf, besides=None):
+    managers = sorted(gcf.get_all_fig_managers(), key=lambda manager: manager.num)
+    for manager in managers[:_MAX_FIGURES]:
+        if manager.canvas.figure is not besides:
+            _show_new(manager.canvas.figure)
+    _say_not_drawn(len(managers) - _MAX_FIGURES, f"{_MAX_FIGURES} are shown at a time")
+
+
+def _say_not_drawn(count, reason):
+    if count > 0:
+        figures = "1 open figure was" if count == 1 else f"{count} open figures were"
+        print(f"{figures} not drawn: {reason}. display(fig) shows one that a variable holds.", file=sys.stderr)
+
+
+def _show_new(figure):
+    """Shows the figure, unless this cell has shown it and it still looks the same."""
+    picture = _draw(figure)
+    _, seen = _shown.get(id(figure), (None, None))
+    if picture is not None and picture != seen:
+        _shown[id(figure)] = (figure, picture)
+        _show({"image/png": picture, "text/plain": mime.plain(figure)})
+
+
+def _forms(figure):
+    picture = _draw(figure)
+    if picture is None:
+        return {}
+    _shown[id(figure)] = (figure, picture)
+    return {"image/png": picture}
+
+
+def _draw(figure):
+    """The figure as PNG. None if there is nothing on it, or if it cannot be drawn, which is said."""
+    try:
+        if all(child is figure.patch for child in figure.get_children()):
+            return None
+        return _png(figure)
+    except Exception as error:
+        number = getattr(figure, "number", None)
+        name = "The figure" if number is None else f"Figure {number}"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"{name} could not be drawn: {reason[:300]}", file=sys.stderr)
+        return None
+
+
+def _png(figure):
+    width, height = figure.get_size_inches()
+    box = _tight_box(figure, width, height)
+    if box is not None:
+        width, height = box.width, box.height
+    dpi = min(figure.dpi, _MAX_SIDE_PX / max(width, height))
+    while True:
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=dpi, bbox_inches=box)
+        picture = file.getvalue()
+        if len(picture) <= _MAX_BYTES:
+            return picture
+        dpi *= min(0.9, (_MAX_BYTES / len(picture)) ** 0.5)
+
+
+def _tight_box(figure, width, height):
+    """The part of the page that is drawn on, in inches, so that labels beside the axes are not cut off."""
+    try:
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox().padded(_PAD_INCHES)
+        fits = 0 < box.width <= width * _MAX_STRETCH and 0 < box.height <= height * _MAX_STRETCH
+        return box if fits else None
+    except Exception:
+        # Saving it fails in the same way, or works without.
+        return None

@@ -1,0 +1,32 @@
+"""Plotting libraries: what they draw is shown where the code asks for it, or at the end of the cell."""
+
+import sys
+
+from _cellwright import matplotlib_figures, plotly_figures
+
+# Each has the three functions below, and imports its library only when a cell has done so.
+_libraries = (matplotlib_figures, plotly_figures)
+
+
+def install(show):
+    """`show(data)` displays a MIME bundle in the output of the cell that runs."""
+    for library in _libraries:
+        library.install(show)
+
+
+def forget_shown():
+    """What this cell has shown was cleared: it may be shown again."""
+    for library in _libraries:
+        library.forget_shown()
+
+
+def end_cell(value=None, interrupted=False):
+    """
+    Shows what is open and has not been seen yet. `value` is what the kernel has shown as the cell's result; a cell that
+    was interrupted has no time left for drawing. Raises no Exception: a plot that fails does not fail its cell.
+    """
+    for library in _libraries:
+        try:
+            library.end_cell(value, interrupted)
+        except Exception as error:
+            print(f"Open figures could not be shown: {type(error).__name__}: {error}", file=sys.stderr)

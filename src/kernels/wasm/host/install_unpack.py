@@ -1,0 +1,113 @@
+"""Unpacks packages into the image and compiles them. Nothing of a package is run."""
+
+import asyncio
+import csv
+import importlib.metadata
+import importlib.util
+import io
+import re
+import stat
+import warnings
+import zipfile
+from importlib._bootstrap_external import _code_to_hash_pyc
+
+from install_failure import Failed, Failure
+from install_package import LibraryPackage
+from micropip._vendored.packaging.src.packaging.utils import canonicalize_name
+from pyodide.ffi import to_js
+
+# Importable as ever, only slower: nobody imports a package's own tests, and they are a third of some packages.
+_NOT_COMPILED = {"test", "tests"}
+# An archive can promise more than any disk has.
+_MAX_BYTES = 2 * 1024**3
+_SITE = "/site"
+# Files between two looks at whether anybody still waits for us.
+_BATCH = 50
+
+
+async def unpack(package, host):
+    made = set()
+
+    def write(path, data):
+        folder = path.rpartition("/")[0]
+        if folder not in made:
+            host.mkdir(folder)
+            made.add(folder)
+        host.write(path, to_js(data))
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
+            members = [(entry, _target(entry, package)) for entry in archive.infolist()]
+            if sum(entry.file_size for entry, _ in members) > _MAX_BYTES:
+                raise _unsafe(package, "it unpacks to more than 2 GB")
+            for number, (entry, path) in enumerate(members):
+                if number % _BATCH == 0:
+                    await asyncio.sleep(0)
+                if path:
+                    data = archive.read(entry)
+                    write(path, data)
+                    if path.endswith(".py"):
+                        _compile(path, data, write)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise Failed([Failure("broken", package.name, detail=f"{package.file}: {error}")]) from None
+    package.data = None
+
+
+def check(packages):
+    """Looks at what is really there, by the eyes of the Python that will import it."""
+    installed = {canonicalize_name(found.name): found for found in importlib.metadata.distributions(path=[_SITE])}
+    for package in packages:
+        if isinstance(package, LibraryPackage):
+            continue
+        found = installed.get(package.name)
+        if found is None or found.version != package.version:
+            raise _incomplete(package, "its metadata is not there")
+        for row in csv.reader((found.read_text("RECORD") or "").splitlines()):
+            path = _moved(row[0]) if row else None
+            if path and not found.locate_file(path).exists():
+                raise _incomplete(package, f"{path} is missing")
+
+
+def _target(entry, package):
+    """Where a member goes, relative to the image; None for what is not unpacked."""
+    name = entry.filename
+    parts = name.rstrip("/").split("/")
+    if "\\" in name or re.match(r"[A-Za-z]:|/", name) or any(part in ("", ".", "..") for part in parts):
+        raise _unsafe(package, f"{name!r} leads out of its folder")
+    if any(ord(character) < 32 for character in name):
+        raise _unsafe(package, f"{name!r} is no name for a file")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise _unsafe(package, f"{name!r} is a link or a device")
+    return None if name.endswith("/") else _moved(name)
+
+
+def _moved(name):
+    """A wheel's `.data` folder holds what goes elsewhere. Only modules do here; there is no place for scripts."""
+    match = re.match(r"[^/]+\.data/([^/]+)/(.+)", name)
+    if not match:
+        return None if name.startswith("../") else name
+    return match[2] if match[1] in ("purelib", "platlib") else None
+
+
+def _compile(path, data, write):
+    folder, _, file = path.rpartition("/")
+    if _NOT_COMPILED & set(folder.split("/")):
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            code = compile(data, f"{_SITE}/{path}", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        # Templates and files for other Pythons; they fail when they are imported, if ever.
+        return
+    # Unchecked: the image never changes, so nobody has to look at the source again.
+    cached = importlib.util.cache_from_source(file)
+    write(f"{folder}/{cached}" if folder else cached, _code_to_hash_pyc(code, importlib.util.source_hash(data), False))
+
+
+def _unsafe(package, detail):
+    return Failed([Failure("unsafe", package.name, detail=f"{package.file}: {detail}")])
+
+
+def _incomplete(package, detail):
+    return Failed([Failure("broken", package.name, detail=detail)])

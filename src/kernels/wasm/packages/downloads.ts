@@ -1,0 +1,147 @@
+import { readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
+import type { Log } from "../../../log.ts";
+import type { FetchAnswer, FetchRequest, FetchResult } from "../host/install-frames.ts";
+import { denoEnv, runArgs } from "../launch.ts";
+import type { Sources } from "../sources.ts";
+import { type DenoChild, startDeno } from "./deno-child.ts";
+import type { IndexAddress } from "./index-address.ts";
+import { filesOnPage } from "./index-page.ts";
+
+/** A server that says nothing for so long will not say anything; the user watches the installation meanwhile. */
+const QUIET_MS = 20_000;
+/** How long a silent server is taken for silent: or each package of each installation would wait for it again. */
+const SILENCE_MS = 5 * 60_000;
+/** The same for one that could not be reached at all, which is quickly seen and often quickly mended. */
+const UNREACHABLE_MS = 10_000;
+
+const PAGE_TYPES =
+  "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1, */*;q=0.01";
+
+/** Servers that did not answer, by host, and until when that is believed. Kept from one installation to the next. */
+export type SilentHosts = Map<string, { reason: string; untilMs: number }>;
+
+export interface DownloadConfig {
+  sources: Sources;
+  /** Where the files go; nothing else can be written. */
+  folder: string;
+  denoDir: string;
+  distributionUrl: string;
+  networkEnv: Record<string, string>;
+  silentHosts: SilentHosts;
+  log: Log;
+}
+
+/**
+ * Fetches for one installation, from Pyodide's distribution, from the package index, and from hosts that pages of this
+ * index name; from nowhere else. Deno's rights are fixed when a process starts, and the third kind is only known when a
+ * page has been read: then a new process takes over, which has all hosts so far. It costs 60 ms, once or twice.
+ */
+export interface Downloads {
+  setIndex(index: IndexAddress): void;
+  /** `page`: a page of the index, whose files may be fetched from now on. Never rejects. */
+  fetch(url: string, options?: { page?: boolean }): Promise<FetchResult>;
+  /** Ends all that is on its way. */
+  end(): Promise<void>;
+}
+
+export function createDownloads(config: DownloadConfig): Downloads {
+  const { sources, folder, silentHosts, log } = config;
+  const hosts = new Set<string>(hostsOf(new URL(config.distributionUrl)));
+  const children = new Set<DenoChild>();
+  const waiting = new Map<number, (answer: FetchAnswer) => void>();
+  let index: IndexAddress | undefined;
+  let current: DenoChild | undefined;
+  let lastId = 0;
+  let ended = false;
+
+  const allow = (url: URL) => {
+    for (const host of hostsOf(url)) {
+      if (hosts.has(host)) continue;
+      hosts.add(host);
+      // What the older process is fetching, it fetches to the end.
+      current = undefined;
+    }
+  };
+
+  const start = (): DenoChild => {
+    const child = startDeno<FetchAnswer>({
+      denoFile: sources.denoFile,
+      args: [
+        ...runArgs([sources.hostDir]),
+        `--allow-net=${[...hosts].join(",")}`,
+        `--allow-write=${folder.replaceAll(",", ",,")}`,
+        join(sources.hostDir, `install-fetch${extname(sources.supervisorFile)}`),
+        folder,
+      ],
+      env: { ...denoEnv(config.denoDir), ...config.networkEnv },
+      report: (answer) => waiting.get(answer.id)?.(answer),
+      log,
+    });
+    children.add(child);
+    return child;
+  };
+
+  const ask = async (request: FetchRequest): Promise<FetchAnswer> => {
+    current ??= start();
+    const child = current;
+    const answered = new Promise<FetchAnswer>((resolve) => waiting.set(request.id, resolve));
+    const died = child.exited.then(({ stderr }) => {
+      if (current === child) current = undefined;
+      return { id: request.id, failed: `the downloader ended: ${stderr.trim().slice(-500)}`, silent: false };
+    });
+    child.send(request);
+    return Promise.race([answered, died]).finally(() => waiting.delete(request.id));
+  };
+
+  return {
+    setIndex(address) {
+      index = address;
+      allow(new URL(address.url));
+    },
+    async fetch(address, { page = false } = {}) {
+      if (!URL.canParse(address)) return { kind: "unreachable", reason: `${address} is not an address` };
+      const url = new URL(address);
+      if (ended || !hostsOf(url).every((host) => hosts.has(host))) {
+        return { kind: "unreachable", reason: `the package index does not name the host ${url.host}` };
+      }
+      const silent = silentHosts.get(url.host);
+      if (silent && silent.untilMs > Date.now()) return { kind: "unreachable", reason: silent.reason };
+      const isIndexHost = index !== undefined && new URL(index.url).host === url.host;
+      const headers: Record<string, string> = page ? { accept: PAGE_TYPES } : {};
+      if (isIndexHost && index?.authorization) headers.authorization = index.authorization;
+      lastId += 1;
+      log.debug(`fetching ${url.host}${url.pathname}`);
+      const answer = await ask({ id: lastId, url: url.href, headers, quietMs: QUIET_MS });
+      if (answer.failed !== undefined) {
+        const reason = `${url.host}: ${withoutPreamble(answer.failed)}`;
+        const believedMs = answer.silent ? SILENCE_MS : UNREACHABLE_MS;
+        silentHosts.set(url.host, { reason, untilMs: Date.now() + believedMs });
+        return { kind: "unreachable", reason };
+      }
+      const { id, failed, ...file } = answer;
+      if (page && isIndexHost && answer.status === 200) {
+        const text = await readFile(answer.file, "utf8");
+        for (const named of filesOnPage(text, answer.contentType, answer.url)) {
+          if (["http:", "https:"].includes(named.url.protocol)) allow(named.url);
+        }
+      }
+      return { kind: "file", ...file };
+    },
+    async end() {
+      ended = true;
+      for (const child of children) child.kill();
+      await Promise.all([...children].map((child) => child.exited));
+    },
+  };
+}
+
+/** Host and port. Without a port in the address both usual ones, since plain http is often sent on to https. */
+function hostsOf(url: URL): string[] {
+  return url.port ? [`${url.hostname}:${url.port}`] : [`${url.hostname}:80`, `${url.hostname}:443`];
+}
+
+/** Deno begins with the whole address and its own words for the step that failed. */
+function withoutPreamble(reason: string): string {
+  return reason.replace(/^error sending request for url \(.*?\): /, "").replace(/^client error \(\w+\): /, "");
+}

@@ -1,0 +1,56 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "../../../log.ts";
+import { announce, isPresent } from "./presence.ts";
+
+/** A folder without an owner's file is either this new or a leftover. */
+const NEW_MS = 60_000;
+
+/** Where one image is being made: nobody looks for images here. */
+export interface Draft {
+  folder: string;
+  /** Becomes the image. */
+  imageDir: string;
+  siteDir: string;
+  downloadsDir: string;
+  remove(): Promise<void>;
+}
+
+/** `draftsDir` has to be a real path. */
+export async function createDraft(draftsDir: string, log: Log): Promise<Draft> {
+  const folder = join(draftsDir, randomBytes(8).toString("hex"));
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const presence = await announce(join(folder, "owner"));
+  const [imageDir, downloadsDir] = [join(folder, "image"), join(folder, "downloads")];
+  const siteDir = join(imageDir, "site");
+  for (const made of [siteDir, downloadsDir]) await mkdir(made, { recursive: true, mode: 0o755 });
+  return {
+    folder,
+    imageDir,
+    siteDir,
+    downloadsDir,
+    async remove() {
+      await presence?.end();
+      await rm(folder, { recursive: true, force: true }).catch((error) =>
+        log.warn(`could not remove ${folder}`, error),
+      );
+    },
+  };
+}
+
+/** Removes what builders left behind that were killed in the middle. */
+export async function removeDeadDrafts(draftsDir: string, log: Log): Promise<void> {
+  for (const name of await readdir(draftsDir).catch(() => [])) {
+    const folder = join(draftsDir, name);
+    const { mtimeMs } = await stat(folder).catch(() => ({ mtimeMs: Date.now() }));
+    const owner = join(folder, "owner");
+    const hasOwner = await stat(owner).then(
+      () => true,
+      () => false,
+    );
+    if (hasOwner ? await isPresent(owner) : Date.now() - mtimeMs < NEW_MS) continue;
+    log.debug(`removing ${folder}, whose builder is gone`);
+    await rm(folder, { recursive: true, force: true }).catch((error) => log.warn(`could not remove ${folder}`, error));
+  }
+}

@@ -1,0 +1,56 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { CellwrightError } from "../../../errors.ts";
+
+const run = promisify(execFile);
+
+/** Python takes half a second to start; one that hangs must not hold up an installation. */
+const PIP_TIMEOUT_MS = 15_000;
+
+/** Where the package index is. */
+export interface IndexAddress {
+  /** Without the name and password that may have been in it. */
+  url: string;
+  /** A header's value; for the index's own host only. */
+  authorization?: string | undefined;
+}
+
+/** What an option or a variable says about the index; undefined when none does. */
+export function configuredIndex(option: string | undefined, env: NodeJS.ProcessEnv): IndexAddress | undefined {
+  if (option) return addressOf(option, "--package-index");
+  if (env.PIP_INDEX_URL) return addressOf(env.PIP_INDEX_URL, "PIP_INDEX_URL");
+  // uv allows a name before the address.
+  if (env.UV_DEFAULT_INDEX) return addressOf(env.UV_DEFAULT_INDEX.replace(/^[\w.-]+=/, ""), "UV_DEFAULT_INDEX");
+  return undefined;
+}
+
+/** The index that pip would use: from its configuration, else its own default. Undefined when there is no pip. */
+export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | undefined> {
+  for (const pip of ["pip", "pip3"]) {
+    const ask = async (...args: string[]): Promise<string> => {
+      // Wide enough that the help does not break an address in two.
+      const options = { env: { ...env, COLUMNS: "1000" }, timeout: PIP_TIMEOUT_MS };
+      return (await run(pip, args, options).catch(() => ({ stdout: "" }))).stdout;
+    };
+    const configured = (await ask("config", "get", "global.index-url")).trim();
+    if (configured) return addressOf(configured, "pip's configuration");
+    const usual = /--index-url[^\n]*\(default (https?:\/\/[^\s)]+)\)/.exec(await ask("download", "--help"))?.[1];
+    if (usual) return addressOf(usual, "pip's default");
+  }
+  return undefined;
+}
+
+function addressOf(text: string, origin: string): IndexAddress {
+  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
+  if (!url || !["http:", "https:"].includes(url.protocol)) {
+    throw new CellwrightError("invalid_input", `The package index in ${origin} is not an http or https address.`, {
+      hint: "Give the address of a simple index, such as the one that pip uses.",
+    });
+  }
+  const { username, password } = url;
+  url.username = "";
+  url.password = "";
+  if (!username && !password) return { url: url.href };
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { url: url.href, authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
+}

@@ -1,0 +1,98 @@
+import { extname, join } from "node:path";
+import type { Log } from "../../../log.ts";
+import type { InstallReport, InstallRequest, ResolvedPackage } from "../host/install-frames.ts";
+import { denoEnv, runArgs } from "../launch.ts";
+import type { Sources } from "../sources.ts";
+import { startDeno } from "./deno-child.ts";
+import type { Downloads } from "./downloads.ts";
+import { failureOf, packageError } from "./failure.ts";
+
+export interface InstallerConfig {
+  sources: Sources;
+  siteDir: string;
+  /** Python's memory: from an earlier installer, or to be kept for later ones. */
+  snapshot: { use: "load" | "save"; file: string };
+  /** What it may read besides Pyodide and our own files. */
+  readableDirs: string[];
+  denoDir: string;
+  downloads: Downloads;
+  progress: (message: string) => void;
+  log: Log;
+}
+
+/** One process that makes the files of one image. It starts at once, and has Python ready by the time it is needed. */
+export interface Installer {
+  /** False: it ended before Python was there. */
+  ready: Promise<boolean>;
+  /** `accept` sees what was found before anything is unpacked, and can say that it is not needed. */
+  install(
+    request: Omit<InstallRequest, "op">,
+    accept: (lock: ResolvedPackage[]) => Promise<boolean>,
+  ): Promise<ResolvedPackage[]>;
+  end(): Promise<void>;
+}
+
+export function startInstaller(config: InstallerConfig): Installer {
+  const { sources, siteDir, snapshot, downloads, progress, log } = config;
+  const listed = (path: string) => path.replaceAll(",", ",,");
+  let receive: (report: InstallReport) => void = () => {};
+  let isReady: (ready: boolean) => void = () => {};
+  const ready = new Promise<boolean>((resolve) => {
+    isReady = resolve;
+  });
+  const child = startDeno<InstallReport>({
+    denoFile: sources.denoFile,
+    args: [
+      ...runArgs([sources.pyodideDir, sources.hostDir, siteDir, snapshot.file, ...config.readableDirs]),
+      `--allow-write=${[siteDir, ...(snapshot.use === "save" ? [snapshot.file] : [])].map(listed).join(",")}`,
+      join(sources.hostDir, `install${extname(sources.supervisorFile)}`),
+      sources.pyodideDir,
+      sources.hostDir,
+      siteDir,
+      snapshot.use,
+      snapshot.file,
+    ],
+    env: denoEnv(config.denoDir),
+    report: (report) => (report.type === "ready" ? isReady(true) : receive(report)),
+    log,
+  });
+  void child.exited.then(() => isReady(false));
+
+  return {
+    ready,
+    async install(request, accept) {
+      const finished = new Promise<ResolvedPackage[]>((resolve, reject) => {
+        let lock: ResolvedPackage[] = [];
+        receive = (report) => {
+          if (report.type === "fetch") {
+            void downloads
+              .fetch(report.url, { page: report.page })
+              .then((result) => child.send({ op: "fetched", id: report.id, result }));
+          } else if (report.type === "index") downloads.setIndex({ url: report.url });
+          else if (report.type === "progress") progress(report.message);
+          else if (report.type === "resolved") {
+            lock = report.packages;
+            accept(lock).then((go) => (go ? child.send({ op: "unpack" }) : resolve(lock)), reject);
+          } else if (report.type === "done") resolve(lock);
+          else if (report.type === "failed") reject(failureOf(report.failures, request.requirements));
+        };
+        void child.exited.then(({ code, signal, stderr }) => {
+          const end = signal ? `was killed by ${signal}` : `ended with code ${code}`;
+          const detail = stderr.trim().slice(-2_000);
+          reject(
+            packageError(
+              `Cannot install ${request.requirements.join(", ")}: the installer ${end}. ${detail}`.trim(),
+              "Try again. If it happens again, the log on stderr has more with --log-level debug.",
+            ),
+          );
+        });
+      });
+      child.send({ op: "resolve", ...request } satisfies InstallRequest);
+      return finished;
+    },
+    async end() {
+      child.kill();
+      await child.exited;
+    },
+  };
+}

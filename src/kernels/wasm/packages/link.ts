@@ -1,0 +1,74 @@
+import { copyFile, link, lstat, mkdir, readdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { packageError } from "./failure.ts";
+import { type Image, openImage } from "./image.ts";
+import { normalName } from "./requirement.ts";
+
+/** Files linked at the same time; the system's own limit on threads is lower. */
+const AT_ONCE = 32;
+
+/**
+ * Puts an image's packages into a session's own `site` folder, where they can be imported at once. Links cost no space
+ * and survive the image. A file that is there stays as it is; another version of a package is an error, before anything
+ * was changed.
+ */
+export async function linkInto(image: Image, siteDir: string): Promise<void> {
+  const sealed = await openImage(dirname(image.siteDir));
+  if (!sealed) throw packageError("The packages are not there any more.", "Ask for them again.");
+  const there = await installedIn(siteDir);
+  const clashes = image.packages.filter(({ name, version }) => (there.get(name) ?? version) !== version);
+  if (clashes.length > 0) {
+    const told = clashes.map(({ name, version }) => `${name} ${there.get(name)}, and ${version} is wanted`);
+    throw packageError(
+      `This session already has ${told.join("; ")}.`,
+      "Reset the session to install other versions; its variables are lost, its files stay.",
+    );
+  }
+  const made: string[] = [];
+  try {
+    const folders = new Set(sealed.files.map(([path]) => dirname(path)));
+    for (const folder of [...folders].sort()) await mkdir(join(siteDir, folder), { recursive: true, mode: 0o755 });
+    // A package's metadata last: it is what says that the package is there.
+    const isMetadata = (path: string) => path.includes(".dist-info/");
+    const paths = sealed.files.map(([path]) => path);
+    for (const part of [paths.filter((path) => !isMetadata(path)), paths.filter(isMetadata)]) {
+      for (let from = 0; from < part.length; from += AT_ONCE) {
+        await Promise.all(
+          part.slice(from, from + AT_ONCE).map(async (path) => {
+            const target = join(siteDir, path);
+            if (await linkFile(join(image.siteDir, path), target)) made.push(target);
+          }),
+        );
+      }
+    }
+  } catch (error) {
+    await Promise.all(made.map((path) => rm(path, { force: true })));
+    throw error;
+  }
+}
+
+/** False when a file of that name is there. */
+async function linkFile(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "EEXIST") return false;
+    // Another disk, a system without links, or a file with as many links as it can have.
+    if (!["EXDEV", "EPERM", "ENOTSUP", "EMLINK", "ENOSYS"].includes(code ?? "")) throw error;
+  }
+  if (await lstat(to).catch(() => undefined)) return false;
+  await copyFile(from, to);
+  return true;
+}
+
+/** Packages and versions, by the names of their metadata folders. */
+async function installedIn(siteDir: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
+  for (const name of await readdir(siteDir).catch(() => [])) {
+    const match = /^(.+)-([^-]+)\.dist-info$/.exec(name);
+    if (match?.[1] && match[2]) found.set(normalName(match[1]), match[2]);
+  }
+  return found;
+}

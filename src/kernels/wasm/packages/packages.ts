@@ -1,0 +1,180 @@
+import { createHash, randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { CellwrightError } from "../../../errors.ts";
+import type { Log } from "../../../log.ts";
+import type { Sources } from "../sources.ts";
+import { buildImage, removeImage } from "./build.ts";
+import { type Distribution, readDistribution } from "./distribution.ts";
+import type { SilentHosts } from "./downloads.ts";
+import { describeImage, type Image, openImage, type SealedImage, touchImage } from "./image.ts";
+import { configuredIndex, type IndexAddress, pipIndex } from "./index-address.ts";
+import { packageOf } from "./module-names.ts";
+import { networkEnv } from "./network-env.ts";
+import { announce } from "./presence.ts";
+import { normalRequirements } from "./requirement.ts";
+import { type Caller, createSharedWork } from "./shared-work.ts";
+import { readWheelFolder } from "./wheel-folder.ts";
+
+export type { Image } from "./image.ts";
+export { linkInto } from "./link.ts";
+export { requirementsOf } from "./script-block.ts";
+
+/** How often we look whether another process has finished the image that we want, too. */
+const LOOK_AGAIN_MS = 250;
+
+export interface PackagesConfig {
+  /** Images live in `images/<id>` below it, what is needed to make them in `packages`. */
+  cacheDir: string;
+  /** A folder of wheels, looked into first. */
+  packageDir?: string | undefined;
+  /** Where the files of Pyodide's distribution are; as usual, when left out. */
+  pyodideBaseUrl?: string | undefined;
+  packageIndex?: string | undefined;
+  /** For the index, the proxy and the certificates. */
+  env: NodeJS.ProcessEnv;
+  log: Log;
+}
+
+export interface ImageOptions {
+  signal: AbortSignal;
+  progress?: ((message: string) => void) | undefined;
+  /** Packages that the session has already: the image has the same versions of them, if it needs them. */
+  keep?: { name: string; version: string }[] | undefined;
+}
+
+export interface Packages {
+  /** The image that satisfies these requirements, made if there is none. Those who ask at the same time share the making. */
+  image(requirements: string[], options: ImageOptions): Promise<Image>;
+  /** The package that provides a top-level module; undefined for names that cannot be a package's. */
+  distributionFor(module: string): string | undefined;
+  list(): Promise<Image[]>;
+  /** Removes images that nobody asked for in so long, and returns them. */
+  prune(options: { unusedForMs: number }): Promise<Image[]>;
+  /** Ends installers on their way. */
+  dispose(): Promise<void>;
+}
+
+export function createPackages(config: PackagesConfig, sources: Sources): Packages {
+  const { cacheDir, env, log } = config;
+  const imagesDir = join(cacheDir, "images");
+  const workDir = join(cacheDir, "packages");
+  const requestsDir = join(workDir, "requests");
+  const locksDir = join(workDir, "locks");
+  const making = createSharedWork<SealedImage>();
+  const silentHosts: SilentHosts = new Map();
+  let knownDistribution: Distribution | undefined;
+  let knownIndex: Promise<IndexAddress | undefined> | undefined;
+  let disposed = false;
+
+  const distribution = () => {
+    knownDistribution ??= readDistribution(sources, config.pyodideBaseUrl);
+    return knownDistribution;
+  };
+  const index = () => {
+    knownIndex ??= Promise.resolve(configuredIndex(config.packageIndex, env) ?? pipIndex(env));
+    return knownIndex;
+  };
+
+  /** The image of an earlier request in the same words, if it is still whole. */
+  const remembered = async (key: string): Promise<SealedImage | undefined> => {
+    const id = await readFile(join(requestsDir, key), "utf8").catch(() => "");
+    if (!/^[0-9a-f]+$/.test(id)) return undefined;
+    const folder = join(imagesDir, id);
+    const image = await openImage(folder);
+    if (!image) {
+      log.debug(`image ${id} is missing or broken`);
+      await removeImage(folder);
+    }
+    return image;
+  };
+  const remember = async (key: string, id: string): Promise<void> => {
+    const draft = join(requestsDir, `.${randomBytes(6).toString("hex")}`);
+    await writeFile(draft, id);
+    await rename(draft, join(requestsDir, key));
+  };
+
+  return {
+    async image(requirements, { signal, progress, keep = [] }) {
+      if (disposed) throw new CellwrightError("internal", "Packages were asked for after the end.");
+      const wanted = normalRequirements(requirements);
+      const constraints = keep.map(({ name, version }) => `${name}==${version}`).sort();
+      const wheels = await readWheelFolder(config.packageDir);
+      const { url, hash } = distribution();
+      // What pip is configured to is left out: to ask it takes longer than everything else here.
+      const places = [wheels.fingerprint, url, hash, configuredIndex(config.packageIndex, env)?.url];
+      const key = hashOf([sources.versions, wanted, constraints, places]);
+
+      const make = async (caller: Required<Caller>): Promise<SealedImage> => {
+        for (const folder of [requestsDir, locksDir]) await mkdir(folder, { recursive: true, mode: 0o755 });
+        for (let waited = false; ; waited = true) {
+          const ready = await remembered(key);
+          if (ready) return ready;
+          const presence = await announce(join(locksDir, key));
+          if (!presence) {
+            if (!waited) caller.progress?.("waiting for another Cellwright that is installing the same");
+            await pause(LOOK_AGAIN_MS, undefined, { signal: caller.signal });
+            continue;
+          }
+          try {
+            const image = await buildImage({
+              ...{ requirements: wanted, constraints, sources, wheels, index, imagesDir, workDir, silentHosts, log },
+              distribution: distribution(),
+              networkEnv: networkEnv(env),
+              signal: caller.signal,
+              progress: caller.progress ?? (() => {}),
+            });
+            await remember(key, image.id);
+            return image;
+          } finally {
+            await presence.end();
+          }
+        }
+      };
+      const { files, ...image } = await making.run(key, make, { signal, progress });
+      await touchImage(join(imagesDir, image.id));
+      return image;
+    },
+
+    distributionFor: (module) => packageOf(module, distribution()),
+
+    async list() {
+      return (await described()).map(({ usedMs, ...image }) => image);
+    },
+
+    async prune({ unusedForMs }) {
+      const removed: Image[] = [];
+      for (const { usedMs, ...image } of await described()) {
+        if (Date.now() - usedMs < unusedForMs) continue;
+        await removeImage(join(imagesDir, image.id));
+        removed.push(image);
+      }
+      const left = new Set(await folders());
+      for (const key of await readdir(requestsDir).catch(() => [])) {
+        const file = join(requestsDir, key);
+        const id = await readFile(file, "utf8").catch(() => "");
+        if (!left.has(id)) await rm(file, { force: true });
+      }
+      return removed;
+    },
+
+    async dispose() {
+      disposed = true;
+      await making.stop(new CellwrightError("internal", "Cellwright is ending."));
+    },
+  };
+
+  async function folders(): Promise<string[]> {
+    return (await readdir(imagesDir).catch(() => [])).filter((name) => /^[0-9a-f]+$/.test(name));
+  }
+
+  async function described() {
+    const all = await Promise.all((await folders()).map((id) => describeImage(join(imagesDir, id))));
+    return all.filter((image) => image !== undefined);
+  }
+}
+
+function hashOf(parts: unknown): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+}
