@@ -15,6 +15,14 @@ const providers: Record<Exclude<Options["kernel"], "auto">, Build> = {
       diskMb: options.diskMb,
       jail: options.jail,
       startTimeoutMs: options.startTimeout,
+      packages: {
+        initial: options.packages,
+        automatic: !options.noInstall,
+        packageDir: options.packageDir,
+        pyodideBaseUrl: options.pyodideBaseUrl,
+        packageIndex: options.packageIndex,
+        env: process.env,
+      },
       log,
     });
   },

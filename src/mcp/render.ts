@@ -86,9 +86,9 @@ async function renderBlob(reply: Extract<Reply, { type: "blob" }>, options: Opti
 async function showOne(bytes: Uint8Array, mimeType: string) {
   const scaler = createScaler();
   try {
-    const base64 = Buffer.from(bytes).toString("base64");
     const maxChars = MAX_REPLY_BYTES - WORDS_BYTES;
-    const [shown] = await showPictures([{ base64, mimeType }], { maxChars, keep: async () => undefined, scaler });
+    const picture = { bytes: Buffer.from(bytes), mimeType };
+    const [shown] = await showPictures([picture], { maxChars, keep: async () => undefined, scaler });
     return shown ?? {};
   } finally {
     await scaler.close();

@@ -1,9 +1,18 @@
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
-import type { ExecuteOptions, Inspection, Kernel, KernelInfo, Variable } from "../kernel.ts";
+import type {
+  ExecuteOptions,
+  Inspection,
+  InstalledPackage,
+  InstallOptions,
+  Kernel,
+  KernelInfo,
+  Variable,
+} from "../kernel.ts";
 import { CellRun } from "./cell-run.ts";
 import { isRecord, parseEvent } from "./events.ts";
 import type { CellRequest, Report } from "./host/frames.ts";
+import { KernelPackages, type KernelPackagesParts } from "./kernel-packages.ts";
 import type { KernelProcess } from "./process.ts";
 import type { Watchdog } from "./watchdog.ts";
 
@@ -21,6 +30,8 @@ export interface KernelParts {
   /** Resolves when the process is gone and its temporary files are removed. */
   closed: Promise<{ reason: string }>;
   watchdog: Watchdog;
+  /** Where its packages come from; without it there are none. */
+  packages?: Omit<KernelPackagesParts, "ask"> | undefined;
 }
 
 /** Our side of one Python in WebAssembly. */
@@ -29,6 +40,7 @@ export class WasmKernel implements Kernel {
   readonly closed: Promise<{ reason: string }>;
   readonly #process: KernelProcess;
   readonly #watchdog: Watchdog;
+  readonly #packages: KernelPackages | undefined;
   readonly #questions = new Map<number, (answer: unknown) => void>();
   readonly #lateListeners = new Map<number, (event: ExecutionEvent) => void>();
   #run: CellRun | undefined;
@@ -42,6 +54,9 @@ export class WasmKernel implements Kernel {
     this.closed = parts.closed;
     this.#process = parts.process;
     this.#watchdog = parts.watchdog;
+    if (parts.packages) {
+      this.#packages = new KernelPackages({ ...parts.packages, ask: (question) => this.#ask(question) });
+    }
   }
 
   get busy(): boolean {
@@ -67,22 +82,21 @@ export class WasmKernel implements Kernel {
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
-    if (this.#closedReason !== undefined) throw died(this.#closedReason);
-    this.#lastQuestion += 1;
-    const id = this.#lastQuestion;
-    const answered = new Promise<unknown>((resolve) => this.#questions.set(id, resolve));
-    void this.#process.send({ op: "inspect", id, query: JSON.stringify(query) });
-    try {
-      const answer = await within(answered, this.busy ? BUSY_ANSWER_MS : IDLE_ANSWER_MS);
-      if (Array.isArray(answer)) return answer.filter(isVariable);
-    } finally {
-      this.#questions.delete(id);
-    }
-    if (this.#closedReason !== undefined) throw died(this.#closedReason);
+    const answer = await this.#ask(query);
+    if (Array.isArray(answer)) return answer.filter(isVariable);
     throw new CellwrightError(
       "kernel_busy",
       "The kernel is running a cell, and its variables cannot be seen meanwhile.",
     );
+  }
+
+  async prepare(code: string, options: InstallOptions): Promise<void> {
+    await this.#packages?.prepare(code, options);
+  }
+
+  async install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]> {
+    if (!this.#packages) throw new CellwrightError("not_supported", "This kernel cannot install packages.");
+    return this.#packages.install(requirements, options);
   }
 
   async dispose(): Promise<void> {
@@ -137,6 +151,22 @@ export class WasmKernel implements Kernel {
     if (await within(acknowledged, ACK_TIMEOUT_MS)) return;
     if (this.#run?.cell === cell && this.busy)
       this.#condemn("The kernel did not take the cell: user code reads its input.");
+  }
+
+  /** Undefined: no answer in time, which means that a cell is running. */
+  async #ask(question: object): Promise<unknown> {
+    if (this.#closedReason !== undefined) throw died(this.#closedReason);
+    this.#lastQuestion += 1;
+    const id = this.#lastQuestion;
+    const answered = new Promise<unknown>((resolve) => this.#questions.set(id, resolve));
+    void this.#process.send({ op: "ask", id, question: JSON.stringify(question) });
+    try {
+      const answer = await within(answered, this.busy ? BUSY_ANSWER_MS : IDLE_ANSWER_MS);
+      if (answer === undefined && this.#closedReason !== undefined) throw died(this.#closedReason);
+      return answer;
+    } finally {
+      this.#questions.delete(id);
+    }
   }
 
   #condemn(reason: string): void {

@@ -4,6 +4,7 @@ import type { JailMode } from "../../jail/jail.ts";
 import { sharedLibraries } from "../../jail/libraries.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
+import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
 import { createSnapshots, type Snapshot, type Snapshots } from "./snapshot.ts";
 import { findSources, type Sources } from "./sources.ts";
 import { describe, startKernel } from "./start.ts";
@@ -15,13 +16,23 @@ export interface WasmConfig {
   diskMb: number;
   jail: JailMode;
   startTimeoutMs: number;
+  /** Where packages come from; without it kernels have the standard library alone. */
+  packages?: WasmPackagesConfig;
   log: Log;
+}
+
+export interface WasmPackagesConfig extends Omit<PackagesConfig, "cacheDir" | "log"> {
+  /** What every kernel has from its start. */
+  initial: string[];
+  /** Whether a cell gets what it imports without asking. */
+  automatic: boolean;
 }
 
 /** What is found out once, when the first kernel is wanted. */
 interface Surroundings {
   sources: Sources;
   snapshots: Snapshots;
+  packages: Packages | undefined;
   jailLibraries: string[] | undefined;
   walls: string[];
 }
@@ -44,7 +55,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 
   const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
-    const { sources, snapshots, jailLibraries, walls } = await lookAround();
+    const { sources, snapshots, packages, jailLibraries, walls } = await lookAround();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const { memoryMb, diskMb, startTimeoutMs } = config;
     const attempt = async (snapshot: Snapshot) =>
@@ -56,6 +67,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
         diskMb,
         jailLibraries,
         walls,
+        packages: packages && { packages, automatic: config.packages?.automatic ?? false },
         startTimeoutMs,
         signal,
         log,
@@ -71,7 +83,15 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     });
     live.add(kernel);
     void kernel.closed.then(() => live.delete(kernel));
-    return kernel;
+    const initial = config.packages?.initial ?? [];
+    if (initial.length === 0) return kernel;
+    try {
+      await kernel.install(initial, { signal, progress: options.progress });
+      return kernel;
+    } catch (error) {
+      await kernel.dispose();
+      throw error;
+    }
   };
 
   return {
@@ -113,7 +133,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       disposing.abort(new CellwrightError("kernel_start_failed", "The kernels are being shut down."));
       await Promise.all([...warming.values()]);
       await Promise.all([...live].map((kernel) => kernel.dispose()));
-      await (await surroundings?.catch(() => undefined))?.snapshots.settled();
+      const { snapshots, packages } = (await surroundings?.catch(() => undefined)) ?? {};
+      await Promise.all([snapshots?.settled(), packages?.dispose()]);
     },
   };
 }
@@ -130,6 +151,7 @@ async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Pro
   const { cacheDir, memoryMb, log } = config;
   return {
     sources,
+    packages: config.packages && createPackages({ ...config.packages, cacheDir, log }, sources),
     snapshots: createSnapshots({ sources, cacheDir, jailLibraries, memoryMb, disposing, log }),
     jailLibraries,
     walls: obstacle ? ["Deno permissions"] : ["Deno permissions", "bubblewrap namespaces"],

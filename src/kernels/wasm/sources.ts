@@ -19,6 +19,7 @@ const pythonModules: [name: string, folder: string][] = [
   ["plotly_summary", preludeDir],
   ["plotly_figures", preludeDir],
   ["plots", preludeDir],
+  ["needs", hostDir],
   ["output", hostDir],
   ["showing", hostDir],
   ["failure", hostDir],

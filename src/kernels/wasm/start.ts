@@ -6,6 +6,7 @@ import type { WarmSlot } from "../kernel.ts";
 import { createDenoDir } from "./deno-dir.ts";
 import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
+import type { KernelPackagesParts } from "./kernel-packages.ts";
 import { planLaunch } from "./launch.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -20,6 +21,7 @@ export interface KernelStart {
   diskMb: number;
   jailLibraries: string[] | undefined;
   walls: string[];
+  packages?: Omit<KernelPackagesParts, "ask" | "siteDir"> | undefined;
   startTimeoutMs: number;
   signal: AbortSignal;
   log: Log;
@@ -73,7 +75,13 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       condemn: (reason) => process.kill(reason),
     });
     const info = describe(python, options.walls);
-    const kernel = new WasmKernel({ info, process, watchdog, closed: closed.then(({ reason }) => ({ reason })) });
+    const kernel = new WasmKernel({
+      info,
+      process,
+      watchdog,
+      closed: closed.then(({ reason }) => ({ reason })),
+      packages: options.packages && { ...options.packages, siteDir },
+    });
     receive = (report) => kernel.receive(report);
     void process.exited.then((exit) => kernel.close(closedReason(exit)));
     void watchdog.start();

@@ -13,7 +13,8 @@ export interface Attachment {
   bytes: Buffer;
 }
 
-const pictureTypes = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+/** The first of them that a bundle has is its picture. SVG has to be drawn first, so it comes last. */
+const pictureTypes = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml"];
 /** Forms that mean nothing outside of the program that made them. */
 const ignoredTypes = /^application\/(vnd\.jupyter\.widget-(view|state)\+json|vnd\.jupyter\.es6-rich-output)$/;
 /** What Python says of an object that has no text form: its class and perhaps its place in memory. */
@@ -25,11 +26,11 @@ const HTML_READ_CHARS = 100_000;
 export function bundleParts(data: MimeBundle): BundleParts {
   const forms = new Map(Object.entries(data).map(([mimeType, value]) => [mimeType, value]));
   const pictureType = pictureTypes.find((mimeType) => textOf(forms.get(mimeType)) !== undefined);
-  const picture = pictureType ? { mimeType: pictureType, base64: textOf(forms.get(pictureType)) ?? "" } : undefined;
+  const picture = pictureType && { mimeType: pictureType, bytes: bytesOf(pictureType, forms.get(pictureType)) };
   const attachments = [...forms]
     .filter(([mimeType]) => mimeType !== pictureType && isAttached(mimeType))
     .map(([mimeType, value]) => ({ mimeType, bytes: bytesOf(mimeType, value) }));
-  return { text: bundleText(data, { hasPicture: picture !== undefined }), picture, attachments };
+  return { text: bundleText(data, { hasPicture: picture !== undefined }), picture: picture || undefined, attachments };
 }
 
 /** The form that says most to a reader of text. */

@@ -14,16 +14,19 @@ const MAX_BYTES = 700_000;
 /** Pixels, and bytes of pixels, that are decoded at most. What is larger is linked. */
 const MAX_PIXELS = 40_000_000;
 const MAX_DECODED_BYTES = 4 * MAX_PIXELS;
+/** Of an SVG page that is drawn. Plots of this size have some ten thousand points. */
+const MAX_SVG_BYTES = 4_000_000;
 /**
  * Pictures shown in one reply: a picture counts about 1600 tokens, and Claude Code puts a result of more than 25 000
  * tokens into a file that the model does not see. Ten leave room for the text.
  */
 const MAX_SHOWN = 10;
+const SVG = "image/svg+xml";
 /** What a picture costs in JSON beside its data. */
 const BLOCK_BYTES = 80;
 
 export interface Picture {
-  base64: string;
+  bytes: Buffer;
   /** What the cell called it. */
   mimeType: string;
 }
@@ -47,6 +50,8 @@ export interface PictureRoom {
 interface Candidate {
   bytes: Buffer;
   header?: PictureHeader;
+  /** What the bytes were drawn from, which is linked whether they are shown or not. */
+  svg?: Buffer;
   block?: ShownPicture["block"];
   /** Why it is not shown, or not as it is. */
   note?: string;
@@ -61,20 +66,39 @@ export async function showPictures(pictures: Picture[], room: PictureRoom): Prom
   }
   await squeeze(candidates, room);
   const results: ShownPicture[] = [];
-  for (const [index, { bytes, header, block, note }] of candidates.entries()) {
-    const link =
-      note && bytes.length > 0
-        ? await room.keep(bytes, header?.mimeType ?? pictures[index]?.mimeType ?? "application/octet-stream")
-        : undefined;
+  for (const [index, { bytes, header, svg, block, note }] of candidates.entries()) {
+    const mimeType = svg ? SVG : (header?.mimeType ?? pictures[index]?.mimeType ?? "application/octet-stream");
+    const original = svg ?? bytes;
+    const link = (svg || note) && original.length > 0 ? await room.keep(original, mimeType) : undefined;
     results.push({ block, note, link });
   }
   return results;
 }
 
-async function prepare(picture: Picture, { shown, scaler }: { shown: boolean; scaler: Scaler }): Promise<Candidate> {
-  const bytes = Buffer.from(picture.base64, "base64");
+async function prepare(picture: Picture, options: { shown: boolean; scaler: Scaler }): Promise<Candidate> {
+  const { bytes, mimeType } = picture;
+  if (bytes.length === 0) return { bytes, note: `an empty ${mimeType}` };
+  return mimeType === SVG ? prepareSvg(bytes, options) : prepareImage(picture, options);
+}
+
+async function prepareSvg(svg: Buffer, { shown, scaler }: { shown: boolean; scaler: Scaler }): Promise<Candidate> {
+  const facts = `${SVG}, ${showBytes(svg.length)}`;
+  if (!shown) return { bytes: svg, svg, note: `${facts}, one of too many to show` };
+  if (svg.length > MAX_SVG_BYTES) return { bytes: svg, svg, note: `${facts}, too large to show` };
+  const drawn = await scaler.draw({ svg, maxSide: MAX_SIDE });
+  if (!drawn) return { bytes: svg, svg, note: `${facts}, which could not be drawn` };
+  return {
+    ...(await prepareImage({ bytes: Buffer.from(drawn.bytes), mimeType: "image/png" }, { shown, scaler })),
+    svg,
+  };
+}
+
+async function prepareImage(
+  picture: Picture,
+  { shown, scaler }: { shown: boolean; scaler: Scaler },
+): Promise<Candidate> {
+  const { bytes } = picture;
   const header = readHeader(bytes);
-  if (bytes.length === 0) return { bytes, note: `an empty ${picture.mimeType}` };
   if (!header) return { bytes, note: `a damaged ${picture.mimeType}, ${showBytes(bytes.length)}` };
   const { width, height, mimeType, decodedBytes } = header;
   const facts = `${mimeType}, ${width} × ${height}, ${showBytes(bytes.length)}`;

@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { ScaledPicture, ScaleJob } from "./scale.ts";
+import type { DrawJob, DrawnPicture } from "./svg.ts";
+import { svgEngine } from "./svg-engine.ts";
 
 /** Time that all pictures of one reply may take together: a client is waiting, and the originals are linked. */
 const DEADLINE_MS = 10_000;
@@ -9,10 +11,14 @@ const DEADLINE_MS = 10_000;
 /** Beside the pixels, which are not counted here, decoding needs little. */
 const WORKER_HEAP_MB = 256;
 
-/** Makes pictures of one reply smaller, one after another. */
+export type PictureJob = ({ type: "scale" } & ScaleJob) | ({ type: "draw" } & DrawJob);
+
+/** Makes pictures of one reply smaller, and draws its SVG pages, one after another. */
 export interface Scaler {
   /** Undefined if the picture cannot be decoded or made to fit, or time is up. Never rejects. */
   scale(job: ScaleJob): Promise<ScaledPicture | undefined>;
+  /** Undefined if it cannot be drawn, or time is up. Never rejects. */
+  draw(job: Omit<DrawJob, "engine">): Promise<DrawnPicture | undefined>;
   close(): Promise<void>;
 }
 
@@ -23,45 +29,55 @@ export interface Scaler {
  */
 export function createScaler({ deadlineMs = DEADLINE_MS, workerUrl = compiledWorker } = {}): Scaler {
   let worker: Worker | undefined;
-  let failed = false;
   let deadline: number | undefined;
 
-  async function scale(job: ScaleJob): Promise<ScaledPicture | undefined> {
+  async function work(job: PictureJob): Promise<ScaledPicture | DrawnPicture | undefined> {
     deadline ??= performance.now() + deadlineMs;
-    const leftMs = deadline - performance.now();
-    if (failed || leftMs <= 0) return undefined;
-    try {
-      if (!existsSync(fileURLToPath(workerUrl))) return (await import("./scale.ts")).scalePicture(job);
-      worker ??= startWorker(workerUrl);
-      return await ask(worker, job, leftMs);
-    } catch {
-      // What is wrong with the picture is of no use to the reader; that it is not shown is said.
-      return undefined;
-    }
+    if (performance.now() >= deadline) return undefined;
+    if (!existsSync(fileURLToPath(workerUrl))) return workHere(job);
+    worker ??= startWorker(workerUrl);
+    return ask(worker, job, deadline - performance.now());
   }
 
-  async function ask(running: Worker, job: ScaleJob, leftMs: number): Promise<ScaledPicture | undefined> {
-    const answer = await new Promise<{ picture?: ScaledPicture } | undefined>((resolve) => {
+  async function ask(running: Worker, job: PictureJob, leftMs: number) {
+    const answer = await new Promise<{ picture?: ScaledPicture | DrawnPicture } | undefined>((resolve) => {
       const timer = setTimeout(() => settle(undefined), leftMs);
-      const settle = (value: { picture?: ScaledPicture } | undefined) => {
+      const settle = (value: { picture?: ScaledPicture | DrawnPicture } | undefined) => {
         clearTimeout(timer);
         running.off("message", settle).off("exit", gone).off("error", gone);
-        failed ||= value === undefined;
         resolve(value);
       };
       const gone = () => settle(undefined);
       running.on("message", settle).on("exit", gone).on("error", gone);
       running.postMessage(job);
     });
+    if (!answer) {
+      // It is gone, or still busy with a picture that nobody waits for any more.
+      worker = undefined;
+      await running.terminate();
+    }
     return answer?.picture;
   }
 
+  // What is wrong with a picture is of no use to the reader; that it is not shown is said.
   return {
-    scale,
+    scale: (job) => work({ type: "scale", ...job }).catch(() => undefined) as Promise<ScaledPicture | undefined>,
+    async draw(job) {
+      try {
+        return (await work({ type: "draw", ...job, engine: await svgEngine() })) as DrawnPicture | undefined;
+      } catch {
+        return undefined;
+      }
+    },
     async close() {
       await worker?.terminate();
     },
   };
+}
+
+async function workHere(job: PictureJob): Promise<ScaledPicture | DrawnPicture | undefined> {
+  if (job.type === "draw") return (await import("./svg.ts")).drawSvg(job);
+  return (await import("./scale.ts")).scalePicture(job);
 }
 
 const compiledWorker = new URL("./picture-worker.js", import.meta.url);

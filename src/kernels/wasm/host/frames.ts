@@ -13,7 +13,7 @@ export interface StartCommand {
 export type Command =
   | { op: "execute"; cell: number; request: CellRequest }
   | { op: "interrupt"; cell: number }
-  | { op: "inspect"; id: number; query: string }
+  | { op: "ask"; id: number; question: string }
   | { op: "ping" };
 
 export interface CellRequest {

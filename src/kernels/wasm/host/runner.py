@@ -4,6 +4,7 @@ import asyncio
 import base64
 import builtins
 import contextvars
+import importlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ import time
 from pyodide.ffi import run_sync
 from pyodide.webloop import WebLoop
 
-from _cellwright import failure, mime, output as outputs, plots, refusals, showing, source, variables
+from _cellwright import failure, mime, needs, output as outputs, plots, refusals, showing, source, variables
 
 _SLEEP_SLICE_S = 0.02
 
@@ -92,8 +93,15 @@ def cancel():
         task.cancel()
 
 
-def inspect(query):
-    return json.dumps(variables.answer(_namespace, json.loads(query)))
+def answer(question):
+    """What is asked between cells, without running user code."""
+    question = json.loads(question)
+    if "missing" in question:
+        return json.dumps(needs.missing_modules(question["missing"]))
+    if "refresh" in question:
+        importlib.invalidate_caches()
+        return "true"
+    return json.dumps(variables.answer(_namespace, question))
 
 
 def _prepare(request):

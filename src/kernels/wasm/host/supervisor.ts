@@ -100,8 +100,8 @@ function handle(command: Command): void {
     tellWorker({ op: "execute", cell: command.cell, request: command.request });
   } else if (command.op === "interrupt") {
     void stopCell(command.cell);
-  } else if (command.op === "inspect") {
-    tellWorker({ op: "inspect", id: command.id, query: command.query });
+  } else if (command.op === "ask") {
+    tellWorker({ op: "ask", id: command.id, question: command.question });
   } else if (command.op === "ping") {
     void send([pulse()]);
     tellWorker({ op: "ping" });

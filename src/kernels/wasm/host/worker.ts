@@ -14,7 +14,7 @@ export type WorkerCommand =
   | WorkerStart
   | { op: "execute"; cell: number; request: CellRequest }
   | { op: "cancel" }
-  | { op: "inspect"; id: number; query: string }
+  | { op: "ask"; id: number; question: string }
   | { op: "ping" };
 
 interface WorkerStart {
@@ -40,7 +40,7 @@ interface Runner {
   start: { callPromising(cell: number, request: string): Promise<boolean> };
   finish(): Promise<void>;
   cancel(): void;
-  inspect(query: string): string;
+  answer(question: string): string;
 }
 
 workerScope.onmessage = async ({ data }) => {
@@ -80,8 +80,8 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
         const reason = error instanceof Error ? error.message : String(error);
         ring.write(kinds.event, command.cell, encoder.encode(JSON.stringify({ type: "fatal", reason })));
       }
-    } else if (command.op === "inspect") {
-      ring.write(kinds.answer, command.id, encoder.encode(runner.inspect(command.query)));
+    } else if (command.op === "ask") {
+      ring.write(kinds.answer, command.id, encoder.encode(runner.answer(command.question)));
     } else if (command.op === "cancel") {
       ring.turn();
       runner.cancel();

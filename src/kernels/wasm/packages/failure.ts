@@ -1,14 +1,11 @@
-import { CellwrightError, type ErrorCode } from "../../../errors.ts";
+import { CellwrightError } from "../../../errors.ts";
 import type { InstallFailure } from "../host/install-frames.ts";
 
 /** Failures that one message names; the rest are counted. */
 const MAX_NAMED = 6;
 
-/** Not in the table of codes yet. */
-export const PACKAGE_ERROR = "package_error" as ErrorCode;
-
 export function packageError(message: string, hint: string, cause?: unknown): CellwrightError {
-  return new CellwrightError(PACKAGE_ERROR, message, { hint, cause });
+  return new CellwrightError("package_error", message, { hint, cause });
 }
 
 const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => string; hint: string }> = {

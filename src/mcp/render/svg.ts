@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { type InitInput, initWasm, Resvg } from "@resvg/resvg-wasm";
+import type { SvgEngine } from "./svg-engine.ts";
+
+export interface DrawJob {
+  svg: Uint8Array;
+  maxSide: number;
+  engine: SvgEngine;
+}
+
+export interface DrawnPicture {
+  /** PNG. */
+  bytes: Uint8Array;
+  /** Of the page as it says of itself. */
+  width: number;
+  height: number;
+}
+
+/** A small page is drawn larger, since it loses nothing: at least this long, if that is not more than this many times. */
+const GOOD_SIDE = 512;
+const MAX_ZOOM = 4;
+
+let ready: Promise<void> | undefined;
+let fonts: ReturnType<typeof readFonts> | undefined;
+
+/**
+ * Draws on white, as pages are made for. Nothing outside of the page is read: what it refers to by address stays out.
+ * Throws if it cannot be drawn; after a `RuntimeError` nothing more can be drawn in this thread.
+ */
+export async function drawSvg({ svg, maxSide, engine }: DrawJob): Promise<DrawnPicture> {
+  ready ??= initWasm(engine as InitInput);
+  await ready;
+  const page = withNamespaces(new TextDecoder().decode(svg));
+  const { width, height } = measure(page);
+  const longest = Math.max(width, height);
+  const zoom = Math.min(maxSide / longest, Math.max(1, Math.min(MAX_ZOOM, GOOD_SIDE / longest)));
+  const fitTo = {
+    mode: width >= height ? ("width" as const) : ("height" as const),
+    value: Math.max(1, Math.round(longest * zoom)),
+  };
+  const resvg = open(page, fitTo);
+  try {
+    const image = resvg.render();
+    try {
+      return { bytes: image.asPng(), width, height };
+    } finally {
+      image.free();
+    }
+  } finally {
+    resvg.free();
+  }
+}
+
+function measure(page: string): { width: number; height: number } {
+  const resvg = open(page, { mode: "original" });
+  try {
+    return { width: resvg.width, height: resvg.height };
+  } finally {
+    resvg.free();
+  }
+}
+
+function open(page: string, fitTo: { mode: "original" } | { mode: "width" | "height"; value: number }) {
+  fonts ??= readFonts();
+  return new Resvg(page, { fitTo, background: "white", font: fonts });
+}
+
+/** A browser draws SVG inside of HTML without its namespaces, so people leave them out. */
+function withNamespaces(page: string): string {
+  const start = page.search(/<svg[\s>/]/);
+  if (start < 0) return page;
+  const tag = page.slice(start, page.indexOf(">", start) + 1);
+  let names = "";
+  if (!/\sxmlns=/.test(tag)) names += ' xmlns="http://www.w3.org/2000/svg"';
+  if (!tag.includes("xmlns:xlink=") && page.includes("xlink:")) names += ' xmlns:xlink="http://www.w3.org/1999/xlink"';
+  return page.slice(0, start + 4) + names + page.slice(start + 4);
+}
+
+/** Without a font there is no text. Names that are not among these are drawn in the first one. */
+function readFonts() {
+  const require = createRequire(import.meta.url);
+  const names = ["DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif"];
+  return {
+    fontBuffers: names.map((name) => readFileSync(require.resolve(`dejavu-fonts-ttf/ttf/${name}.ttf`))),
+    defaultFontFamily: "DejaVu Sans",
+    sansSerifFamily: "DejaVu Sans",
+    serifFamily: "DejaVu Serif",
+    monospaceFamily: "DejaVu Sans Mono",
+  };
+}
