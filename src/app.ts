@@ -1,4 +1,5 @@
-import { createProvider } from "./kernels/providers.ts";
+import type { PackageImages } from "./kernels/kernel.ts";
+import { createProvider, openPackageImages } from "./kernels/providers.ts";
 import { createLog, type Log } from "./log.ts";
 import type { Options } from "./options.ts";
 import { Sessions } from "./session/sessions.ts";
@@ -45,4 +46,9 @@ export async function createApp(options: Options, log = createLog(options.logLev
       return disposed;
     },
   };
+}
+
+/** The packages that kernels share, without starting anything. */
+export function openImages(options: Options, log = createLog(options.logLevel)): Promise<PackageImages> {
+  return openPackageImages(options, log);
 }

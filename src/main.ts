@@ -16,7 +16,8 @@ async function main(args: string[]): Promise<number> {
     process.stdout.write((await import("./commands/help.ts")).helpText());
     return 0;
   }
-  if (rest.length > (command === "run" ? 1 : 0)) throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
+  if (rest.length > (command === "run" || command === "packages" ? 1 : 0))
+    throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
   switch (command) {
     case "stdio":
       return (await import("./commands/stdio.ts")).stdio(options);
@@ -29,6 +30,8 @@ async function main(args: string[]): Promise<number> {
       });
     case "doctor":
       return (await import("./commands/doctor.ts")).doctor(options);
+    case "packages":
+      return (await import("./commands/packages.ts")).packages(options, rest[0]);
     case "clean":
       return (await import("./commands/clean.ts")).clean(options, { yes: extra.yes === true });
     default:

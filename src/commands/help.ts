@@ -4,6 +4,7 @@ const commands = [
   ["cellwright", "serve MCP over stdio, for a client that starts it"],
   ["cellwright serve", "serve MCP over HTTP at /mcp"],
   ["cellwright run FILE | -c CODE", "run a file or a piece of code once"],
+  ["cellwright packages list|prune", "show the installed packages, or remove unused ones"],
   ["cellwright doctor", "say what works on this machine"],
   ["cellwright clean [--yes]", "remove all data, after asking"],
 ] as const;

@@ -93,6 +93,20 @@ export interface KernelProvider {
   dispose(): Promise<void>;
 }
 
+/** Sets of packages that a provider keeps unpacked for its kernels. */
+export interface PackageImages {
+  list(): Promise<PackageImage[]>;
+  /** Removes those that nobody asked for in so long, and returns them. */
+  prune(options: { unusedForMs: number }): Promise<PackageImage[]>;
+  dispose(): Promise<void>;
+}
+
+export interface PackageImage {
+  id: string;
+  packages: InstalledPackage[];
+  sizeBytes: number;
+}
+
 /** All variables, or one of them in more detail. */
 export type Inspection = { name?: undefined; limit: number } | { name: string; maxChars: number };
 

@@ -24,6 +24,13 @@ const finders = {
   fastmcp: () => inPythonEnvironment("fastmcp", "python"),
   /** The `mcpo` program. */
   mcpo: () => inPythonEnvironment("mcpo", "mcpo"),
+  /** A package index that answers, seen by fetching the installer's own wheel from it. */
+  index: () => {
+    const folder = join(root, ".cache/test-index");
+    const target = ["--python-version", "3.14", "--only-binary", ":all:", "--no-deps", "--dest", folder];
+    if (!existsSync(folder)) spawnSync("pip", ["download", "--quiet", ...target, "micropip"], { timeout: 60_000 });
+    return existsSync(folder) ? { path: folder } : { reason: "pip could not fetch a wheel" };
+  },
 } satisfies Record<string, () => Found>;
 
 type Found = { path: string } | { reason: string };

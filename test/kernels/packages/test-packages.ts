@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,8 +22,9 @@ import {
 import { findSources, type Sources } from "../../../src/kernels/wasm/sources.ts";
 import { createLog } from "../../../src/log.ts";
 
-/** Installers start from Python's memory; made once, it serves all tests. */
+/** Installers start from Python's memory and from compiled code; made once, they serve all tests. */
 const sharedDir = join(tmpdir(), "cellwright-test-installer");
+mkdirSync(join(sharedDir, "deno"), { recursive: true });
 
 export interface TestPackages {
   packages: Packages;
@@ -30,7 +40,8 @@ export function testPackages(config: Partial<PackagesConfig> = {}, sources: Sour
   const cacheDir = config.cacheDir ?? temporaryFolder("cache");
   const workDir = join(cacheDir, "packages");
   mkdirSync(workDir, { recursive: true });
-  if (existsSync(sharedDir)) copySnapshots(sharedDir, workDir);
+  copySnapshots(sharedDir, workDir);
+  if (!existsSync(join(workDir, "deno"))) symlinkSync(join(sharedDir, "deno"), join(workDir, "deno"));
   const full: PackagesConfig = {
     cacheDir,
     pyodideBaseUrl: closedUrl,
@@ -47,7 +58,6 @@ export function testPackages(config: Partial<PackagesConfig> = {}, sources: Sour
     config: full,
     async image(requirements, options = {}) {
       const image = await packages.image(requirements, { signal: new AbortController().signal, ...options });
-      mkdirSync(sharedDir, { recursive: true });
       copySnapshots(workDir, sharedDir);
       return image;
     },

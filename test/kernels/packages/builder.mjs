@@ -1,0 +1,14 @@
+// A process of its own that asks for an image: `builder.mjs <compiled sources> <request as JSON>`. Prints what it got.
+const [compiled, request] = process.argv.slice(2);
+const { createPackages } = await import(`${compiled}/kernels/wasm/packages/packages.js`);
+const { createLog } = await import(`${compiled}/log.js`);
+const { config, sources, requirements } = JSON.parse(request);
+const packages = createPackages({ ...config, log: createLog("silent") }, sources);
+const progress = (message) => process.stdout.write(`${JSON.stringify({ progress: message })}\n`);
+try {
+  const image = await packages.image(requirements, { signal: new AbortController().signal, progress });
+  process.stdout.write(`${JSON.stringify({ image })}\n`);
+} catch (error) {
+  process.stdout.write(`${JSON.stringify({ error: error.message })}\n`);
+}
+await packages.dispose();

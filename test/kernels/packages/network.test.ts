@@ -1,0 +1,181 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { requirement } from "../../support/requirements.ts";
+import { builders } from "./builder.ts";
+import { describeWithMicropip } from "./micropip-wheel.ts";
+import { serve, serveFiles, serveIndex, sourcesWithLock } from "./stand-in.ts";
+import { contents, failure, temporaryFolder, testPackages } from "./test-packages.ts";
+import { type Wheel, wheel } from "./wheels.ts";
+
+describeWithMicropip("the network of an installation", (micropip) => {
+  const thing = wheel("thing");
+  const folder = temporaryFolder("wheels");
+  writeFileSync(join(folder, micropip.file), micropip.data);
+
+  test("file hosts that the index names are asked, others are not", async () => {
+    const [files, other] = await Promise.all([serveFiles([thing]), serveFiles([thing])]);
+    const index = await serveIndex(
+      [thing, wheel("sly", { requires: [`thing @ ${other.url}${thing.file}`] }), wheel("lost")],
+      { filesUrl: files.url, metadata: false },
+    );
+    const { image } = testPackages({ packageIndex: `${index.url}simple`, packageDir: folder });
+    expect(contents(await image(["thing"]))).toEqual(["thing 1.0 (index)"]);
+    expect(files.hits).toEqual([`/${thing.file}`]);
+    expect(index.hits).toEqual(["/simple/thing/"]);
+    expect(other.hits).toEqual([]);
+
+    const sly = await serveIndex([wheel("sly", { requires: [`thing @ ${other.url}${thing.file}`] })]);
+    const named = testPackages({ packageIndex: `${sly.url}simple`, packageDir: folder });
+    const { message } = await failure(named.image(["sly"]));
+    expect(message).toContain("thing is wanted from an address of its own");
+    expect(message).toContain("(needed by sly 1.0)");
+    expect(other.hits).toEqual([]);
+  });
+
+  test("a redirect to a host that the index does not name is not followed", async () => {
+    const other = await serveFiles([thing]);
+    const files = await serve((path, _, response) => {
+      response.writeHead(302, { location: `${other.url.slice(0, -1)}${path}` }).end();
+    });
+    const index = await serveIndex([thing], { filesUrl: files.url, metadata: false });
+    const { image } = testPackages({ packageIndex: `${index.url}simple`, packageDir: folder });
+    expect((await failure(image(["thing"]))).message).toContain("a host that the index does not name");
+    expect(other.hits).toEqual([]);
+    expect(files.hits.length).toBeGreaterThan(0);
+  });
+
+  test("a name and password in the index's address go to the index only", async () => {
+    const files = await serveFiles([thing]);
+    const index = await serveIndex([thing], { filesUrl: files.url, metadata: false });
+    const address = `http://me:s%40cret@${index.host}/simple`;
+    const { image } = testPackages({
+      packageIndex: undefined,
+      env: { PIP_INDEX_URL: address },
+      packageDir: folder,
+    });
+    await image(["thing"]);
+    const expected = `Basic ${Buffer.from("me:s@cret").toString("base64")}`;
+    expect(index.requests.map((request) => request.headers.authorization)).toEqual([expected]);
+    expect(files.requests.map((request) => request.headers.authorization)).toEqual([undefined]);
+    const { message } = await failure(image(["nosuch"]));
+    expect(message).not.toContain("cret");
+  });
+
+  test("HTTP_PROXY is used, and NO_PROXY is not", async () => {
+    const index = await serveIndex([thing]);
+    const proxy = await serve(async (path, request, response) => {
+      const target = new URL(path);
+      const answer = await fetch(`${index.url}${target.pathname.slice(1)}`, {
+        headers: { accept: String(request.headers.accept ?? "*/*") },
+      });
+      response.setHeader("content-type", answer.headers.get("content-type") ?? "");
+      response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+    });
+    // A name that no server has: only a proxy can find it. The stand-in names its files by the host that it was asked as.
+    const viaProxy = testPackages({
+      packageIndex: "http://index.invalid/simple",
+      packageDir: folder,
+      env: { HTTP_PROXY: proxy.url, NO_PROXY: index.host.split(":")[0] },
+    });
+    expect(contents(await viaProxy.image(["thing"]))).toEqual(["thing 1.0 (index)"]);
+    expect(proxy.hits).toContain("http://index.invalid/simple/thing/");
+  });
+
+  test("a server that says nothing can be given up, which leaves nothing", async () => {
+    let asked = () => {};
+    const wasAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    const distribution = await serve(() => asked());
+    const slow = testPackages({ pyodideBaseUrl: distribution.url }, sourcesWithLock([micropip, thing]));
+    const abort = new AbortController();
+    const messages: string[] = [];
+    const image = slow.image(["thing"], { signal: abort.signal, progress: (message) => messages.push(message) });
+    await wasAsked;
+    const begun = performance.now();
+    abort.abort(new Error("enough"));
+    await expect(image).rejects.toThrow("enough");
+    expect(performance.now() - begun).toBeLessThan(5_000);
+    expect(messages).toEqual(["looking for thing"]);
+    expect(slow.leftovers()).toEqual([]);
+  });
+
+  test("disposing ends installations on their way", async () => {
+    let asked = () => {};
+    const wasAsked = new Promise<void>((resolve) => {
+      asked = resolve;
+    });
+    const distribution = await serve(() => asked());
+    const slow = testPackages({ pyodideBaseUrl: distribution.url }, sourcesWithLock([micropip, thing]));
+    const image = failure(slow.image(["thing"]));
+    await wasAsked;
+    await slow.packages.dispose();
+    expect((await image).message).toContain("ending");
+    expect(slow.leftovers()).toEqual([]);
+  });
+
+  const hasBubblewrap = requirement("bubblewrap").ok;
+  test.skipIf(!hasBubblewrap)("a folder of wheels is enough on a machine without any network", async () => {
+    const complete = temporaryFolder("wheels");
+    for (const { file, data } of [micropip, thing]) writeFileSync(join(complete, file), data);
+    const build = builders();
+    const around = ["bwrap", "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent"];
+    const config = { cacheDir: temporaryFolder("cache"), packageDir: complete, env: {} };
+    const { image, error } = await build(config, ["thing"], { around }).ended;
+    expect(error).toBeUndefined();
+    expect(image?.packages).toEqual([{ name: "thing", version: "1.0", source: "folder" }]);
+    const { error: offline } = await build(config, ["other"], { around }).ended;
+    expect(offline).toContain("other");
+  });
+
+  const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
+  describe.skipIf(!hasOpenssl)("with a certificate of one's own (needs openssl)", () => {
+    test("an https index works when SSL_CERT_FILE names the authority, and not without", async () => {
+      const authority = await serveSecurely([thing]);
+      const secure = (env: NodeJS.ProcessEnv) =>
+        testPackages({ packageIndex: `${authority.url}simple`, packageDir: folder, env }).image(["thing"]);
+      expect(contents(await secure({ SSL_CERT_FILE: authority.certificate }))).toEqual(["thing 1.0 (index)"]);
+      expect(contents(await secure({ NODE_EXTRA_CA_CERTS: authority.certificate }))).toEqual(["thing 1.0 (index)"]);
+      const { message, hint } = await failure(secure({}));
+      expect(message).toContain("certificate");
+      expect(hint).toContain("SSL_CERT_FILE");
+    });
+  });
+});
+
+/** An index behind a certificate whose authority nobody knows. */
+async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificate: string }> {
+  const folder = mkdtempSync(join(tmpdir(), "cellwright-certificates-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: folder, stdio: "ignore" });
+  const key = ["-newkey", "rsa:2048", "-nodes"];
+  openssl("req", "-x509", ...key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2");
+  openssl("req", ...key, "-keyout", "own.key", "-out", "own.csr", "-subj", "/CN=localhost");
+  writeFileSync(join(folder, "names"), "subjectAltName=DNS:localhost");
+  const signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"];
+  openssl("x509", "-req", "-in", "own.csr", "-out", "own.pem", ...signing);
+  const index = await serveIndex(wheels, { metadata: false });
+  const read = (name: string) => readFileSync(join(folder, name));
+  const server = createServer({ key: read("own.key"), cert: read("own.pem") }, async (request, response) => {
+    const headers = { accept: String(request.headers.accept ?? "*/*") };
+    const answer = await fetch(`${index.url}${request.url?.slice(1)}`, { headers });
+    const text = Buffer.from(await answer.arrayBuffer());
+    const isPage = answer.headers.get("content-type")?.includes("json");
+    response.setHeader("content-type", answer.headers.get("content-type") ?? "");
+    response
+      .writeHead(answer.status)
+      .end(isPage ? text.toString().replaceAll(index.url, `https://${request.headers.host}/`) : text);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "localhost", resolve));
+  afterAll(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `https://localhost:${(server.address() as AddressInfo).port}/`;
+  return { url, certificate: join(folder, "ca.pem") };
+}

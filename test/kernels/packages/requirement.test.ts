@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { normalRequirement, normalRequirements } from "../../../src/kernels/wasm/packages/requirement.ts";
+
+describe("a requirement", () => {
+  test.each([
+    ["sympy", "sympy"],
+    ["  Sym_Py.Thing ", "sym-py-thing"],
+    ["pandas==3.0.2", "pandas==3.0.2"],
+    ["numpy >= 1.20 , != 1.24.0", "numpy!=1.24.0,>=1.20"],
+    ["plotly[express,Kaleido_x] >=6", "plotly[express,kaleido-x]>=6"],
+    ["thing[]", "thing"],
+    ["requests (>=2.8.1)", "requests>=2.8.1"],
+    ["a~=1.4.2", "a~=1.4.2"],
+    ["a==1.*", "a==1.*"],
+    ["a===weird-version", "a===weird-version"],
+    ["a>=1!2.0+local.1", "a>=1!2.0+local.1"],
+    [
+      "tzdata; sys_platform == 'emscripten'  and python_version>='3.9'",
+      "tzdata; sys_platform == 'emscripten' and python_version>='3.9'",
+    ],
+    ["a<2; extra == 'b'", "a<2; extra == 'b'"],
+    ["0", "0"],
+  ])("%s is read as %s", (text, expected) => {
+    expect(normalRequirement(text)).toBe(expected);
+    expect(normalRequirement(expected)).toBe(expected);
+  });
+
+  test.each([
+    ["", "empty"],
+    ["-r requirements.txt", "an option of pip"],
+    ["--index-url=https://example.com/simple", "an option of pip"],
+    ["pkg @ https://example.com/pkg-1.0-py3-none-any.whl", "names an address"],
+    ["pkg@file:///tmp/pkg.whl", "names an address"],
+    ["https://example.com/pkg-1.0-py3-none-any.whl", "names an address"],
+    ["git+https://example.com/pkg", "names an address"],
+    ["./pkg", "is a path"],
+    ["/tmp/pkg", "is a path"],
+    ["..\\pkg", "is a path"],
+    ["pkg-1.0-py3-none-any.whl", "is a path"],
+    ["two words", "a version that cannot be read"],
+    ["a=1.0", "a version that cannot be read"],
+    ["a>=1,", "a version that cannot be read"],
+    ["a>=", "a version that cannot be read"],
+    ["a[b", "not a requirement"],
+    ["a[b c]", "an extra that is no name"],
+    ["a;", "ends where a condition should follow"],
+    ["über", "not a requirement"],
+    ["a\n--index-url=x", "a version that cannot be read"],
+  ])("%j is refused: %s", (text, reason) => {
+    expect(() => normalRequirement(text)).toThrow(expect.objectContaining({ code: "invalid_input" }));
+    expect(() => normalRequirement(text)).toThrow(reason);
+  });
+});
+
+test("a list of requirements has no order and no repetition", () => {
+  expect(normalRequirements(["B", "a==1", "b"])).toEqual(normalRequirements(["a == 1", "b"]));
+  expect(() => normalRequirements([])).toThrow("No package is named");
+});

@@ -1,0 +1,5 @@
+from plotly.basedatatypes import BaseFigure
+
+
+class Figure(BaseFigure):
+    pass

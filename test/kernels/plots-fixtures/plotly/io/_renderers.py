@@ -1,0 +1,2 @@
+def show(fig, renderer=None, validate=True, **options):
+    raise AssertionError("opens a browser")
