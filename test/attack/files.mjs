@@ -121,7 +121,8 @@ const d50 = {
       }
       intact(stage, path);
     }
-    for (const wall of stage.walls) await followInCell(stage, await stage.server(wall));
+    // Deno alone follows a link that somebody else has put there; it cannot be told not to.
+    if (!stage.jailObstacle) await followInCell(stage, await stage.server("auto"));
     const outside = join(stage.folder, "outside");
     mkdirSync(outside, { recursive: true });
     writeFileSync(join(outside, "file.txt"), stage.flag);

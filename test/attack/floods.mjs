@@ -122,7 +122,7 @@ const x8 = {
   id: "X8",
   class: "A2*",
   what: "forged floods: events that Python could not have sent",
-  probe: (stage) => withstand(stage, forgedFloods, { timeout_s: 20 }),
+  probe: (stage) => withstand(stage, forgedFloods, { timeout_s: 20, shortened: 7 }),
   async control(stage) {
     const session = await stage.session(await stage.server(stage.walls[0]));
     const reply = await session.run(js(`${stealRing} say(2, { type: "stream", name: "stdout", text: ["for", "ged"].join("") + "-own" }); return 1`));

@@ -28,7 +28,8 @@ const x4 = {
   class: "A2*",
   what: "deaths without a word: exit, close, abort, signals, closed descriptors",
   async probe(stage) {
-    const pairs = stage.walls.flatMap((wall) => stage.some(deaths, 8).map(([name, code]) => ({ wall, name, code })));
+    const walls = stage.short ? stage.walls.slice(0, 1) : stage.walls;
+    const pairs = walls.flatMap((wall) => stage.some(deaths, 8).map(([name, code]) => ({ wall, name, code })));
     await inLanes([0, 1, 2, 3], 4, async (lane) => {
       // Few sessions for many deaths: each is followed by a fresh kernel in the same session.
       const mine = pairs.filter((_, index) => index % 4 === lane).sort((one, other) => (one.wall < other.wall ? -1 : 1));
@@ -63,7 +64,7 @@ const x5 = {
   class: "S5",
   what: "read the control channel: steal lines, starve the supervisor",
   async probe(stage) {
-    await inLanes(stage.walls, 2, async (wall) => {
+    await inLanes(stage.short ? stage.walls.slice(0, 1) : stage.walls, 2, async (wall) => {
       const session = await stage.session(await stage.server(wall));
       for (const how of thefts) {
         await session.run(thief(how));
@@ -105,9 +106,8 @@ const x6 = {
   class: "S5",
   what: "prototype pollution, in the kernel and in forged events",
   async probe(stage) {
-    const pairs = stage.walls.flatMap((wall) => Object.entries(pollutions).map(([name, code]) => ({ wall, name, code })));
-    await inLanes(pairs, 4, async ({ wall, name, code }) => {
-        const server = await stage.server(wall);
+    const server = await stage.server(stage.walls[0]);
+    await inLanes(Object.entries(pollutions), 3, async ([name, code]) => {
         const session = await stage.session(server);
         await session.run(js(code.replaceAll("CELL", "2")), { timeout_s: 3 });
         const fresh = await server.admin.call("list_sessions");

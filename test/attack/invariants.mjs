@@ -67,11 +67,14 @@ function fdsOf(server) {
   }
 }
 
-/** Sessions on disk that no case should have left, and folders of kernels beside the neighbour's one. */
+/** Sessions on disk that no case should have left, and more than one folder of a kernel in those that stay. */
 function strays(server) {
   const sessions = join(server.dataDir, "sessions");
-  const others = readdirSync(sessions).filter((id) => id !== server.neighbour);
-  const run = join(sessions, server.neighbour, "run");
-  const kernels = readdirSync(run).filter((name) => name.startsWith("deno-"));
-  return [...others, ...kernels.slice(1)];
+  const others = readdirSync(sessions).filter((id) => !server.kept.has(id));
+  const kernels = [...server.kept].flatMap((id) =>
+    readdirSync(join(sessions, id, "run"))
+      .filter((name) => name.startsWith("deno-"))
+      .slice(1),
+  );
+  return [...others, ...kernels];
 }

@@ -83,11 +83,28 @@ export class Stage {
     return server;
   }
 
+  /** The session that all cases of escape share: whatever one of them broke in it is the next one's to live with. */
+  async attacker(server) {
+    server.attacker ??= this.#open(server, "0").then((session) => {
+      // It stays, so it belongs to the state from which the case began.
+      this.#used.set(server, takeState(server));
+      server.kept.add(session.id);
+      return session;
+    });
+    return server.attacker;
+  }
+
   /** A session of the case; it is closed and its files are deleted before invariants are checked. */
   async session(server, code = "0", args = {}) {
+    const session = await this.#open(server, code, args);
+    this.#sessions.push(session);
+    return session;
+  }
+
+  async #open(server, code, args = {}) {
     const reply = await server.admin.run(code, args);
     if (!reply.session) throw new Error(`no session: ${reply.text.slice(0, 300)}`);
-    const session = {
+    return {
       id: reply.session,
       reply,
       workspace: join(server.dataDir, "sessions", reply.session, "workspace"),
@@ -96,8 +113,6 @@ export class Stage {
       call: (name, more = {}, options = {}) => server.admin.call(name, { session_id: reply.session, ...more }, options),
       close: () => server.admin.call("close_session", { session_id: reply.session, delete_files: true }),
     };
-    this.#sessions.push(session);
-    return session;
   }
 
   /** For a server that the case has stopped itself. */
@@ -136,7 +151,8 @@ export class Stage {
       const keep = randomFlag();
       const reply = await admin.run(`keep = ${JSON.stringify(keep)}\nopen("secret.txt", "w").write(keep)`);
       if (reply.status !== "ok") throw new Error(`the neighbour did not start: ${reply.text.slice(0, 500)}`);
-      return Object.assign(server, { admin, keep, neighbour: reply.session, tmpDir, starting });
+      Object.assign(server, { admin, keep, neighbour: reply.session, tmpDir, starting, kept: new Set([reply.session]) });
+      return server;
     })();
     return starting;
   }

@@ -4,7 +4,7 @@ import { decode } from "fast-png";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ExecutionEvent } from "../../src/execution.ts";
 import type { Kernel } from "../../src/kernels/kernel.ts";
-import { failure, result, run, text } from "../contracts/kernel.ts";
+import { failure, result, run, runUntilReady, text } from "../contracts/kernel.ts";
 import { wasmKernels } from "./wasm-kernels.ts";
 
 /** What the prelude does with plotting libraries, shown with stand-ins for them. */
@@ -157,11 +157,8 @@ describe("matplotlib", () => {
   });
 
   test("a cell that is interrupted draws nothing more, and its figures are still in variables", async () => {
-    const events: ExecutionEvent[] = [];
-    for await (const event of kernel.execute("fig = plt.figure()\nplt.plot()\nprint('ready')\nwhile True: pass")) {
-      events.push(event);
-      if (text(events) === "ready\n" && events.length === 1) await kernel.interrupt();
-    }
+    const code = "fig = plt.figure()\nplt.plot()\nprint('ready')\nwhile True: pass";
+    const events = await runUntilReady(kernel, code, () => kernel.interrupt?.());
     expect(story(events)).toEqual([
       "stdout: ready",
       "stderr: 1 open figure was not drawn: the cell was interrupted. display(fig) shows one that a variable holds.",
@@ -175,11 +172,8 @@ describe("matplotlib", () => {
       kernel,
       "class Slow(plt.Figure):\n    def savefig(self, *a, **b):\n        print('ready')\n        while True: pass",
     );
-    const events: ExecutionEvent[] = [];
-    for await (const event of kernel.execute("plt.figure()\nplt.plot()\nplt.gcf().__class__ = Slow")) {
-      events.push(event);
-      if (text(events) === "ready\n" && events.length === 1) await kernel.interrupt();
-    }
+    const code = "plt.figure()\nplt.plot()\nplt.gcf().__class__ = Slow";
+    const events = await runUntilReady(kernel, code, () => kernel.interrupt?.());
     expect(story(events)).toEqual(["stdout: ready", "error: KeyboardInterrupt"]);
     expect(await told("print(len(plt.Gcf.figs))")).toEqual(["stdout: 0"]);
   });

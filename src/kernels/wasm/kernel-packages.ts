@@ -5,6 +5,8 @@ export interface KernelPackagesParts {
   packages: Packages;
   /** The folder that this kernel was given at its start; it can read what we put there. */
   siteDir: string;
+  /** What it had from its start. */
+  installed?: InstalledPackage[] | undefined;
   /** Whether a cell gets what it imports without asking. */
   automatic: boolean;
   /** Asks Python; fails while it runs a cell. */
@@ -16,13 +18,14 @@ export type KernelQuestion = { missing: string } | { refresh: true };
 /** The packages of one running kernel, and how it gets more. */
 export class KernelPackages {
   readonly #parts: KernelPackagesParts;
-  #installed: InstalledPackage[] = [];
+  #installed: InstalledPackage[];
   readonly #declared = new Set<string>();
   /** Python has not noticed the newest ones yet. */
   #stale = false;
 
   constructor(parts: KernelPackagesParts) {
     this.#parts = parts;
+    this.#installed = parts.installed ?? [];
   }
 
   /** For a cell that is about to run: what its script block names, and what it imports and lacks. */

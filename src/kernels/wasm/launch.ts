@@ -23,6 +23,7 @@ export interface LaunchOptions {
   snapshotFile: string;
   workspaceDir: string;
   siteDir: string;
+  imageDir?: string | undefined;
   denoDir: string;
   memoryMb: number;
   diskMb: number;
@@ -54,19 +55,20 @@ export function planLaunch(options: LaunchOptions): Launch {
   const hostDir = seenAs(sources.hostDir, "host");
   const snapshotFile = seenAs(options.snapshotFile, "snapshot");
   const siteDir = seenAs(options.siteDir, "site");
+  const imageDir = options.imageDir && seenAs(options.imageDir, "image");
   const readOnly = mounts.splice(0);
   const workspaceDir = seenAs(options.workspaceDir, "files");
   const denoDir = seenAs(options.denoDir, "deno-dir");
   const supervisorFile = join(hostDir, sources.supervisorFile.slice(sources.hostDir.length));
   const env = denoEnv(denoDir);
   const args = [
-    ...runArgs([pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir]),
+    ...runArgs([pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir, ...(imageDir ? [imageDir] : [])]),
     `--allow-write=${listed(workspaceDir)}`,
     "--unstable-worker-options",
     `--v8-flags=${v8Flags(options.memoryMb)}`,
     supervisorFile,
   ];
-  const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, diskBytes: options.diskMb * 1024 * 1024 };
+  const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, imageDir, diskBytes: options.diskMb * 1024 * 1024 };
   if (!jailLibraries) {
     // A working directory that says nothing about the user: it is visible to user code.
     return { command: denoFile, args, env, workingDir: parse(denoFile).root, jailed: false, start };

@@ -5,7 +5,7 @@ import { sharedLibraries } from "../../jail/libraries.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
-import { createSnapshots, type Snapshot, type Snapshots } from "./snapshot.ts";
+import { createSnapshots, type Snapshots } from "./snapshot.ts";
 import { findSources, type Sources } from "./sources.ts";
 import { describe, startKernel } from "./start.ts";
 
@@ -58,40 +58,36 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     const { sources, snapshots, packages, jailLibraries, walls } = await lookAround();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const { memoryMb, diskMb, startTimeoutMs } = config;
-    const attempt = async (snapshot: Snapshot) =>
+    const { initial = [], automatic = false } = config.packages ?? {};
+    const { progress } = options;
+    const image = packages && initial.length > 0 ? await packages.image(initial, { signal, progress }) : undefined;
+    const attempt = async () =>
       startKernel({
         sources,
-        snapshot,
+        snapshot: await unlessAborted(snapshots.get({ image, progress }), signal),
         slot: options,
         memoryMb,
         diskMb,
         jailLibraries,
         walls,
-        packages: packages && { packages, automatic: config.packages?.automatic ?? false },
+        image,
+        packages: packages && { packages, automatic },
         startTimeoutMs,
         signal,
         log,
       });
-    const kernel = await attempt(await snapshots.get(options.progress)).catch(async (error) => {
+    const kernel = await attempt().catch(async (error) => {
       // A snapshot can be whole and still not start. Built anew once; if that does not help, it was something else.
-      if (rebuilt || signal.aborted || !(error instanceof CellwrightError) || error.code !== "kernel_start_failed")
-        throw error;
+      const mayBeSnapshot = error instanceof CellwrightError && error.code === "kernel_start_failed";
+      if (rebuilt || signal.aborted || !mayBeSnapshot) throw error;
       rebuilt = true;
       log.warn("a kernel did not start; building its snapshot again", error);
       await snapshots.discard();
-      return attempt(await snapshots.get(options.progress));
+      return attempt();
     });
     live.add(kernel);
     void kernel.closed.then(() => live.delete(kernel));
-    const initial = config.packages?.initial ?? [];
-    if (initial.length === 0) return kernel;
-    try {
-      await kernel.install(initial, { signal, progress: options.progress });
-      return kernel;
-    } catch (error) {
-      await kernel.dispose();
-      throw error;
-    }
+    return kernel;
   };
 
   return {

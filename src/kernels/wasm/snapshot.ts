@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
@@ -8,6 +8,7 @@ import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { findTemplate } from "./deno-dir.ts";
 import { denoEnv, runArgs } from "./launch.ts";
+import type { Image } from "./packages/packages.ts";
 import type { Sources } from "./sources.ts";
 
 const run = promisify(execFile);
@@ -23,11 +24,14 @@ export interface Snapshot {
 }
 
 export interface Snapshots {
-  /** The snapshot, built if there is none or a broken one. Callers at the same time share one build. */
-  get(progress?: (message: string) => void): Promise<Snapshot>;
+  /**
+   * The snapshot, built if there is none or a broken one. With an image its packages are imported already, where that is
+   * possible. Callers at the same time share one build.
+   */
+  get(options?: { image?: Image | undefined; progress?: ((message: string) => void) | undefined }): Promise<Snapshot>;
   /** Resolves when nothing is being built any more. */
   settled(): Promise<void>;
-  /** Throws the snapshot away: a kernel did not start from it. */
+  /** Throws all snapshots away: a kernel did not start from one. */
   discard(): Promise<void>;
 }
 
@@ -44,40 +48,69 @@ export interface SnapshotConfig {
 export function createSnapshots(config: SnapshotConfig): Snapshots {
   const { sources, cacheDir, disposing, log } = config;
   const listeners = new Set<(message: string) => void>();
-  let current: Promise<Snapshot> | undefined;
+  const made = new Map<string, Promise<Snapshot>>();
+  const once = (key: string, make: () => Promise<Snapshot>): Promise<Snapshot> => {
+    const known = made.get(key);
+    if (known) return known;
+    const making = make();
+    made.set(key, making);
+    making.catch(() => made.delete(key));
+    return making;
+  };
+  const tell = (message: string) => {
+    for (const listener of listeners) listener(message);
+  };
 
-  const make = async (): Promise<Snapshot> => {
+  const makePlain = async (): Promise<Snapshot> => {
     const folder = join(cacheDir, "wasm", await keyOf(sources));
     const snapshotFile = join(folder, "snapshot");
     if (!(await isWhole(folder))) {
-      for (const listener of listeners) listener("preparing Python for its first start");
+      tell("preparing Python for its first start");
       log.info("building the Python snapshot");
-      await build(sources, folder, disposing);
+      await build(sources, { folder, disposing });
     }
     return { file: snapshotFile, denoDir: await findTemplate(folder, { ...config, snapshotFile }, log) };
   };
 
-  return {
-    async get(progress) {
-      if (progress) listeners.add(progress);
-      current ??= make();
+  /** A package with a native library cannot be in a snapshot; its kernels import it themselves. */
+  const makeImported = async (image: Image): Promise<Snapshot> => {
+    const plain = await once("", makePlain);
+    const folder = `${join(cacheDir, "wasm", await keyOf(sources))}-${image.id}`;
+    const refusal = join(folder, "refused");
+    if (await readFile(refusal).catch(() => undefined)) return plain;
+    if (!(await isWhole(folder))) {
+      tell(`preparing ${image.requirements.join(", ")} for a quick start`);
       try {
-        return await current;
+        await build(sources, { folder, disposing, image });
       } catch (error) {
-        current = undefined;
-        throw error;
+        if (disposing.aborted) throw error;
+        log.info(`${image.requirements.join(", ")} cannot be in a snapshot: ${(error as Error).message}`);
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await writeFile(refusal, String((error as Error).message));
+        return plain;
+      }
+    }
+    return { file: join(folder, "snapshot"), denoDir: plain.denoDir };
+  };
+
+  return {
+    async get({ image, progress } = {}) {
+      if (progress) listeners.add(progress);
+      try {
+        return await (image ? once(image.id, () => makeImported(image)) : once("", makePlain));
       } finally {
         if (progress) listeners.delete(progress);
       }
     },
-    settled: () =>
-      Promise.resolve(current).then(
-        () => {},
-        () => {},
-      ),
+    async settled() {
+      await Promise.allSettled(made.values());
+    },
     async discard() {
-      current = undefined;
-      await rm(join(cacheDir, "wasm", await keyOf(sources)), { recursive: true, force: true });
+      made.clear();
+      const key = await keyOf(sources);
+      for (const name of await readdir(join(cacheDir, "wasm"))) {
+        if (name.startsWith(key)) await rm(join(cacheDir, "wasm", name), { recursive: true, force: true });
+      }
     },
   };
 }
@@ -106,14 +139,14 @@ async function isWhole(folder: string): Promise<boolean> {
 }
 
 /** Builds aside and moves into place, so that two processes can do so at once: the second one finds the place taken. */
-async function build(sources: Sources, folder: string, disposing: AbortSignal): Promise<void> {
+async function build(sources: Sources, { folder, ...options }: BuildOptions & { folder: string }): Promise<void> {
   const draft = `${folder}.${randomBytes(6).toString("hex")}`;
   const denoDir = join(draft, "deno-dir");
   try {
     await rm(folder, { recursive: true, force: true });
     await mkdir(denoDir, { recursive: true, mode: 0o700 });
     const file = join(draft, "snapshot");
-    await runBuilder(sources, { file, denoDir, disposing });
+    await runBuilder(sources, { file, denoDir, ...options });
     await writeFile(join(draft, "checksum"), String(crc32(await readFile(file))));
     await rm(denoDir, { recursive: true, force: true });
     await rename(draft, folder).catch((error) => {
@@ -127,17 +160,25 @@ async function build(sources: Sources, folder: string, disposing: AbortSignal): 
   }
 }
 
+interface BuildOptions {
+  disposing: AbortSignal;
+  image?: Image | undefined;
+}
+
 async function runBuilder(
   sources: Sources,
-  { file, denoDir, disposing }: { file: string; denoDir: string; disposing: AbortSignal },
+  { file, denoDir, disposing, image }: BuildOptions & { file: string; denoDir: string },
 ): Promise<void> {
   const { pyodideDir, hostDir, pythonFiles } = sources;
+  const imageDir = image && (await realpath(image.siteDir));
   const args = [
-    ...runArgs([pyodideDir, hostDir, ...pythonFiles.map((python) => python.file)]),
+    ...runArgs([pyodideDir, hostDir, ...(imageDir ? [imageDir] : []), ...pythonFiles.map((python) => python.file)]),
     `--allow-write=${file.replaceAll(",", ",,")}`,
     sources.snapshotBuilderFile,
     pyodideDir,
     file,
+    imageDir ?? "-",
+    (image?.requirements ?? []).map((requirement) => /^[a-z0-9-]*/.exec(requirement)?.[0] ?? "").join(","),
     ...pythonFiles.map((python) => `${python.module}=${python.file}`),
   ];
   try {

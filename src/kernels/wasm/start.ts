@@ -8,6 +8,7 @@ import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
 import type { KernelPackagesParts } from "./kernel-packages.ts";
 import { planLaunch } from "./launch.ts";
+import type { Image } from "./packages/packages.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Sources } from "./sources.ts";
@@ -22,6 +23,8 @@ export interface KernelStart {
   jailLibraries: string[] | undefined;
   walls: string[];
   packages?: Omit<KernelPackagesParts, "ask" | "siteDir"> | undefined;
+  /** Packages that are there from the start. */
+  image?: Image | undefined;
   startTimeoutMs: number;
   signal: AbortSignal;
   log: Log;
@@ -39,6 +42,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     snapshotFile: options.snapshot.file,
     workspaceDir: await realpath(slot.workspaceDir),
     siteDir: await realpath(siteDir),
+    imageDir: options.image && (await realpath(options.image.siteDir)),
     denoDir,
     memoryMb: options.memoryMb,
     diskMb: options.diskMb,
@@ -80,7 +84,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       process,
       watchdog,
       closed: closed.then(({ reason }) => ({ reason })),
-      packages: options.packages && { ...options.packages, siteDir },
+      packages: options.packages && { ...options.packages, siteDir, installed: options.image?.packages },
     });
     receive = (report) => kernel.receive(report);
     void process.exited.then((exit) => kernel.close(closedReason(exit)));

@@ -71,15 +71,12 @@ function withNamespaces(page: string): string {
   return page.slice(0, start + 4) + names + page.slice(start + 4);
 }
 
-/** Without a font there is no text. Names that are not among these are drawn in the first one. */
+/** Without a font there is no text. The first one is drawn for every name that is not among these, `serif` too. */
 function readFonts() {
   const require = createRequire(import.meta.url);
   const names = ["DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif"];
   return {
     fontBuffers: names.map((name) => readFileSync(require.resolve(`dejavu-fonts-ttf/ttf/${name}.ttf`))),
     defaultFontFamily: "DejaVu Sans",
-    sansSerifFamily: "DejaVu Sans",
-    serifFamily: "DejaVu Serif",
-    monospaceFamily: "DejaVu Sans Mono",
   };
 }

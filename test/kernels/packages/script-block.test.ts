@@ -34,7 +34,6 @@ describe("the block of a script", () => {
   });
 
   test("reaches to the last closing line", () => {
-    expect(requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n# ///\n")).toBeUndefined;
     expect(() => requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n# ///\n")).toThrow("cannot be read");
     expect(requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n\n# ///\n")).toEqual(["a"]);
   });

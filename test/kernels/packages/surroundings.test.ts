@@ -121,7 +121,7 @@ describe("a presence", () => {
   test("of a process that is gone, or silent for long, is taken over", async () => {
     const gone = join(folder, "gone");
     const pid = Number(execFileSync(process.execPath, ["-p", "process.pid"], { encoding: "utf8" }));
-    await (await announce(gone))?.end;
+    await announce(gone);
     const mine = JSON.parse(readFileSync(gone, "utf8"));
     writeFileSync(gone, JSON.stringify({ ...mine, pid }));
     expect(await isPresent(gone)).toBe(false);

@@ -1,11 +1,12 @@
 /**
- * Builds the memory snapshot that kernels start from: `build-snapshot <pyodide folder> <snapshot file> <module>=<file> …`.
+ * Builds the memory snapshot that kernels start from:
+ * `build-snapshot <pyodide folder> <snapshot file> <image folder or -> <packages to import> <module>=<file> …`.
  * Run by Deno itself, since a snapshot made by another runtime does not load.
  */
 import { deno } from "./deno.ts";
 import { loadPyodide } from "./pyodide.ts";
 
-const [pyodideDir = "", snapshotFile = "", ...modules] = deno.args;
+const [pyodideDir = "", snapshotFile = "", imageDir = "-", packages = "", ...modules] = deno.args;
 const python = await loadPyodide(pyodideDir, { env: { HOME: "/home/user" }, _makeSnapshot: true });
 
 // Files are not part of a snapshot, loaded modules are. Their file name tells tracebacks to leave their frames out.
@@ -34,6 +35,13 @@ for (const module of modules) {
   load(name, deno.readTextFileSync(file));
 }
 load.destroy();
+
+if (imageDir !== "-") {
+  python.FS.mkdirTree("/image");
+  python.FS.mount(python.FS.filesystems.NODEFS, { root: imageDir }, "/image");
+  const needs = python.pyimport("_cellwright.needs") as { import_packages(names: string): void };
+  needs.import_packages(packages);
+}
 
 // A native library in the snapshot corrupts it: the heap is saved, the function table is not.
 if (Object.keys(python._module.LDSO.loadedLibsByName).length > 1) throw new Error("A native library was loaded.");

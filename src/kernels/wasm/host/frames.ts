@@ -7,6 +7,8 @@ export interface StartCommand {
   snapshotFile: string;
   workspaceDir: string;
   siteDir: string;
+  /** Packages that are there from the start. */
+  imageDir?: string | undefined;
   diskBytes: number;
 }
 

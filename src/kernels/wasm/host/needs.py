@@ -1,6 +1,7 @@
-"""What a cell imports and cannot find, seen without running it."""
+"""What a cell imports and cannot find, seen without running it; and packages that all cells will import."""
 
 import ast
+import importlib
 import importlib.util
 import sys
 
@@ -39,3 +40,17 @@ def _is_there(name):
         return importlib.util.find_spec(name) is not None
     except Exception:
         return True
+
+
+def import_packages(names):
+    """Imports what these distributions provide, so that it is in the snapshot. What fails to, fails in the cell again."""
+    from importlib import metadata
+
+    importlib.invalidate_caches()
+    wanted = set(names.split(","))
+    for module, distributions in metadata.packages_distributions().items():
+        if module.isidentifier() and wanted.intersection(name.lower().replace("_", "-") for name in distributions):
+            try:
+                importlib.import_module(module)
+            except Exception:
+                continue

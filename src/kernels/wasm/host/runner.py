@@ -43,6 +43,8 @@ def attach(host):
     _host = host
     _output.attach(host)
     random.seed()
+    # The folders of packages were not there when the snapshot was made.
+    importlib.invalidate_caches()
     sys.stdout = sys.__stdout__ = _stdout
     sys.stderr = sys.__stderr__ = _stderr
     # A task left behind may end by SystemExit or KeyboardInterrupt. The loop reports it, and must not die of it.
@@ -226,7 +228,7 @@ def _tidy():
     """What building the snapshot left behind, and what a cell expects to find."""
     os.environ.clear()
     os.environ.update(HOME="/home/user", USER="user", PWD="/workspace", LANG="C.UTF-8")
-    sys.path[:] = ["", *(path for path in sys.path if path), "/site"]
+    sys.path[:] = ["", *(path for path in sys.path if path), "/site", "/image"]
 
 
 _tidy()

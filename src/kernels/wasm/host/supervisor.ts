@@ -35,7 +35,7 @@ let nextLook: ReturnType<typeof setTimeout> | undefined;
 let sending = Promise.resolve();
 
 const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url), {
-  read: [start.pyodideDir, start.workspaceDir, start.siteDir],
+  read: [start.pyodideDir, start.workspaceDir, start.siteDir, ...(start.imageDir ? [start.imageDir] : [])],
   write: [start.workspaceDir],
   net: false,
   env: false,
@@ -64,6 +64,7 @@ tellWorker(
     pyodideDir: start.pyodideDir,
     workspaceDir: start.workspaceDir,
     siteDir: start.siteDir,
+    imageDir: start.imageDir,
     diskBytes: start.diskBytes,
   },
   [snapshot.buffer],

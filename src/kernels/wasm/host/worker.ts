@@ -25,6 +25,7 @@ interface WorkerStart {
   pyodideDir: string;
   workspaceDir: string;
   siteDir: string;
+  imageDir?: string | undefined;
   diskBytes: number;
 }
 
@@ -106,8 +107,10 @@ async function restorePython(options: WorkerStart): Promise<Pyodide> {
       mendNodeFs(module.FS, new Quota(options.workspaceDir, options.diskBytes));
       for (const [at, root] of [
         ["/site", options.siteDir],
+        ["/image", options.imageDir],
         ["/workspace", options.workspaceDir],
       ] as const) {
+        if (root === undefined) continue;
         module.FS.mkdirTree(at);
         module.FS.mount(module.FS.filesystems.NODEFS, { root }, at);
       }

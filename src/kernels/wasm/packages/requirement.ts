@@ -2,7 +2,7 @@ import { CellwrightError } from "../../../errors.ts";
 
 const NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
 const pattern = new RegExp(
-  `^(?<name>${NAME})\\s*(?:\\[(?<extras>[^\\]]*)\\])?\\s*(?<versions>\\([^()]*\\)|[^;()]*?)\\s*(?:;(?<marker>.*))?$`,
+  `^(?<name>${NAME})\\s*(?:\\[(?<extras>[^\\]]*)\\])?\\s*(?<versions>\\([^()]*\\)|[^;()[\\]]*?)\\s*(?:;(?<marker>.*))?$`,
   "s",
 );
 const version = /^(?:===\s*\S+|(?:~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.!+*_-]+)$/;
