@@ -356,8 +356,8 @@ const b29 = {
     expect(rssMb(server.pid) - before < 64, "a gzip bomb is unpacked");
     const session = await stage.session(server);
     await session.run(js('Deno.writeTextFileSync(W + "/sparse", ""); Deno.truncateSync(W + "/sparse", 1e12); return 1'));
-    for (const work of [session.call("read_file", { path: "sparse" }), server.admin.raw.readResource({ uri: `cell://${session.id}/sparse` })]) {
-      const { value, ms } = await timed(() => work.then((reply) => reply.text ?? q(reply), (error) => error.message));
+    for (const read of [() => session.call("read_file", { path: "sparse" }), () => server.admin.raw.readResource({ uri: `cell://${session.id}/sparse` })]) {
+      const { value, ms } = await timed(() => read().then((reply) => reply.text ?? q(reply), (error) => error.message));
       expect(/bytes|large/.test(value) && ms < 2_000, `a sparse file: ${short(value)}`);
     }
     await session.call("delete_file", { path: "sparse" });

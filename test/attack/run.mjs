@@ -17,6 +17,8 @@ if (process.platform !== "linux") {
   process.exit(process.env.CELLWRIGHT_REQUIRE === "all" ? 1 : 0);
 }
 if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) process.exit(runInside());
+// A promise that nobody waits for any more, of a case that has failed, must not end the others.
+process.on("unhandledRejection", (error) => process.stderr.write(`nobody waited for: ${error?.stack ?? error}\n`));
 
 const { Stage } = await import("./stage.mjs");
 /** Two lanes beside each other. All that uses the network is in the first, so that packets can be counted there. */

@@ -52,6 +52,10 @@ export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() }
     env: programEnv(env),
     stdio: ["ignore", "pipe", "pipe"],
   });
+  // Unlike one over stdio it does not notice that we are gone.
+  const last = () => child.kill("SIGKILL");
+  process.once("exit", last);
+  child.once("exit", () => process.off("exit", last));
   let stderr = "";
   let stdout = "";
   child.stderr.on("data", (chunk) => {

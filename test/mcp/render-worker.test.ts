@@ -55,7 +55,7 @@ describe("the picture thread", () => {
   };
 
   test.each(Object.entries(bombs))("draws the next page after one that %s", async (_, bomb) => {
-    const scaler = createScaler({ workerUrl });
+    const scaler = createScaler({ workerUrl, deadlineMs: 50_000 });
     let peak = 0;
     const watch = setInterval(() => {
       peak = Math.max(peak, process.memoryUsage().rss);

@@ -1,4 +1,4 @@
-"""matplotlib: figures as PNG, in place of `show()` and at the end of a cell, each once. As notebooks do it, without IPython."""
+"""matplotlib: figures as PNG, where `show()` stands and at the end of a cell, each once, as notebooks have them."""
 
 import io
 import os

@@ -66,8 +66,8 @@ def _bundle(figure, config=None):
     _shown.add(mark)
     summary = plotly_summary.summary(content)
     if len(text) > _MAX_JSON_CHARS:
-        way_out = "fig.write_html(path) keeps it"
-        return {"text/plain": f"{summary}\n(The figure itself is too large to show, {len(text) / 1e6:.0f} MB: {way_out}.)"}
+        size = f"{len(text) / 1e6:.0f} MB"
+        return {"text/plain": f"{summary}\n(The figure itself is too large to show, {size}: fig.write_html(path) keeps it.)"}
     data = {"text/plain": summary, "application/vnd.plotly.v1+json": content}
     page = _page(figure, config)
     if page is not None:

@@ -9,7 +9,7 @@ _MAX_TRACES = 12
 _MAX_TEXT_CHARS = 60
 
 # Where a trace keeps its data, in the order it is told.
-_DATA = ("x", "y", "z", "r", "theta", "lat", "lon", "a", "b", "c", "labels", "locations", "values", "open", "high", "low", "close")
+_DATA = "x y z r theta lat lon a b c labels locations values open high low close".split()
 _CONTAINERS = {"node": "nodes", "link": "links", "dimensions": "dimensions"}
 # How plotly names the numbers of arrays that it writes as base64.
 _TYPECODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d", "uint8c": "B"}
@@ -82,8 +82,7 @@ def _trace(trace):
 def _values(data):
     """A list of values or of rows. Arrays come as lists, or as base64 with their type and shape."""
     if isinstance(data, list):
-        rows = [_values(row) if isinstance(row, dict) else row for row in data]
-        return rows
+        return [_values(row) if isinstance(row, dict) else row for row in data]
     if not isinstance(data, dict) or data.get("dtype") not in _TYPECODES or not isinstance(data.get("bdata"), str):
         return []
     numbers = array.array(_TYPECODES[data["dtype"]])
@@ -126,7 +125,8 @@ def _size(part):
 
 def _text(value, max_chars=_MAX_TEXT_CHARS):
     """On one line, without the tags that plotly allows."""
-    text = " ".join(re.sub(r"<[^<>]{0,200}>", " ", str(value)[:1000]).split()) if isinstance(value, (str, int, float)) else ""
+    text = str(value)[:1000] if isinstance(value, (str, int, float)) else ""
+    text = " ".join(re.sub(r"<[^<>]{0,200}>", " ", text).split())
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 

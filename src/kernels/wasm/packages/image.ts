@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { lstatSync } from "node:fs";
-import { chmod, lstat, open, readdir, readFile, utimes } from "node:fs/promises";
+import { chmodSync, lstatSync } from "node:fs";
+import { lstat, open, readdir, readFile, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { ResolvedPackage } from "../host/install-frames.ts";
@@ -55,8 +55,9 @@ export async function seal(
     if (entry.isDirectory()) continue;
     const path = join(entry.parentPath, entry.name);
     if (!entry.isFile()) throw new Error(`${path} is not a file`);
-    await chmod(path, 0o444);
-    files.push([path.slice(siteDir.length + 1).replaceAll("\\", "/"), (await lstat(path)).size]);
+    chmodSync(path, 0o444);
+    files.push([path.slice(siteDir.length + 1).replaceAll("\\", "/"), lstatSync(path).size]);
+    if (files.length % BATCH === 0) await setImmediate();
   }
   files.sort(([a], [b]) => (a < b ? -1 : 1));
   const manifest: Manifest = { format: FORMAT, id, requirements, createdAt: new Date().toISOString(), lock, files };
