@@ -16,11 +16,21 @@ export async function writeInstructions({
   const files = options.caps.includes("files");
   return [
     `Runs code in stateful sessions: ${kernel}. Variables, imports and files stay between calls that pass the same session_id; leave it out for a new session.`,
-    "Code has no network and cannot install packages: only Python's standard library is there. It cannot start processes or ask for input.",
+    `Code has no network, cannot start processes and cannot ask for input. ${describePackages(options)}`,
     `A session may use ${options.memoryMb} MB of memory and ${options.diskMb} MB of disk; a cell ends after ${options.timeout / 1000} s unless timeout_s says otherwise. A call returns earlier, with status \`running\`: call wait for the rest, or interrupt.`,
     `A reply holds about ${options.maxResultChars} characters, head and tail; the rest is linked. Print what matters, not everything.`,
     `The working directory is the session's workspace: files written there persist${files ? ", are listed in the reply, and can be read and written with the file tools" : " and are listed in the reply"}.`,
   ].join("\n");
+}
+
+function describePackages({ packages, noInstall }: Options): string {
+  const there =
+    packages.length > 0
+      ? `Python's standard library and ${packages.join(", ")} are there`
+      : "Python's standard library is there";
+  return noInstall
+    ? `${there}; ask for other packages with install_packages.`
+    : `${there}; packages that a cell imports are installed before it runs, if they can run in WebAssembly.`;
 }
 
 async function describeKernel(sessions: Sessions): Promise<string> {

@@ -1,8 +1,18 @@
 // Group B, first half: what eats processes, memory, time and disk.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { expect, inLanes, js, proves, protects, short, sleep, timed, until } from "./case.mjs";
+import { expect, inLanes, js, protects, proves, short, sleep, timed, until } from "./case.mjs";
 import { descendants, isAlive, rssMb, startStdio } from "./server.mjs";
 import { DISK_MB, MEMORY_MB, smallDisk } from "./stage.mjs";
 
@@ -24,8 +34,12 @@ const forks = {
   threading: "import threading\nthreading.Thread(target=print).start()",
 };
 const jsForks = {
-  "Deno.Command": js('for (let i = 0; i < 10; i++) new Deno.Command("sleep", { args: ["60"] }).spawn(); return "spawned"'),
-  "node:child_process": js('const c = await import("node:child_process"); for (let i = 0; i < 10; i++) c.spawn("sleep", ["60"]); return "spawned"'),
+  "Deno.Command": js(
+    'for (let i = 0; i < 10; i++) new Deno.Command("sleep", { args: ["60"] }).spawn(); return "spawned"',
+  ),
+  "node:child_process": js(
+    'const c = await import("node:child_process"); for (let i = 0; i < 10; i++) c.spawn("sleep", ["60"]); return "spawned"',
+  ),
 };
 
 const b19 = {
@@ -39,11 +53,19 @@ const b19 = {
       const before = descendants(server.pid).length;
       for (const [name, code] of Object.entries({ ...forks, ...jsForks })) {
         const reply = await session.run(code);
-        expect(descendants(server.pid).length <= before, `${name} started a process, --jail ${wall}: ${short(reply.text)}`);
+        expect(
+          descendants(server.pid).length <= before,
+          `${name} started a process, --jail ${wall}: ${short(reply.text)}`,
+        );
         expect(!reply.text.includes("spawned"), `${name}: ${short(reply.text)}`);
       }
       if (wall !== stage.walls[0]) continue;
-      await session.run(js('for (let i = 0; i < 500; i++) new Worker("data:text/javascript,setInterval(()=>{},9)", { type: "module" }); return 1'), { timeout_s: 5 });
+      await session.run(
+        js(
+          'for (let i = 0; i < 500; i++) new Worker("data:text/javascript,setInterval(()=>{},9)", { type: "module" }); return 1',
+        ),
+        { timeout_s: 5 },
+      );
       await sleep(500);
       await runsAgain(session, "sub-workers").catch(() => runsAgain(session, "sub-workers"));
     }
@@ -61,14 +83,36 @@ const b19 = {
 
 /** Each stops by itself at 1.5 GB, so that a missing limit does no harm. */
 const memoryBombs = {
-  bytearrays: ["hoard = []\nfor _ in range(150):\n    hoard.append(bytearray(b'x') * 10_000_000)\nlen(hoard)", "MemoryError"],
-  "JavaScript buffers": [js("globalThis.z = []; for (let i = 0; i < 75; i++) z.push(new Uint8Array(20e6).fill(1)); return z.length")],
+  bytearrays: [
+    "hoard = []\nfor _ in range(150):\n    hoard.append(bytearray(b'x') * 10_000_000)\nlen(hoard)",
+    "MemoryError",
+  ],
+  "JavaScript buffers": [
+    js("globalThis.z = []; for (let i = 0; i < 75; i++) z.push(new Uint8Array(20e6).fill(1)); return z.length"),
+  ],
   "JavaScript objects": [js("globalThis.z = []; for (let i = 0; i < 2e7; i++) z.push({ a: [i] }); return z.length")],
-  "V8's limits lifted": [js('(await import("node:v8")).setFlagsFromString("--max-old-space-size=8000"); (await import("node:v8")).setFlagsFromString("--wasm-max-mem-pages=65536"); globalThis.z = []; for (let i = 0; i < 2e7; i++) z.push({ a: [i] }); return z.length')],
-  "after the cell, in a timer": [js("globalThis.z = []; setTimeout(() => { for (let i = 0; i < 75; i++) z.push(new Uint8Array(20e6).fill(1)); }, 50); return 1"), "idle"],
+  "V8's limits lifted": [
+    js(
+      '(await import("node:v8")).setFlagsFromString("--max-old-space-size=8000"); (await import("node:v8")).setFlagsFromString("--wasm-max-mem-pages=65536"); globalThis.z = []; for (let i = 0; i < 2e7; i++) z.push({ a: [i] }); return z.length',
+    ),
+  ],
+  "after the cell, in a timer": [
+    js(
+      "globalThis.z = []; setTimeout(() => { for (let i = 0; i < 75; i++) z.push(new Uint8Array(20e6).fill(1)); }, 50); return 1",
+    ),
+    "idle",
+  ],
   "one large string": ['len("x" * 1_500_000_000)', "MemoryError"],
-  "WebAssembly memories": [js("globalThis.z = []; for (let i = 0; i < 10; i++) { const m = new WebAssembly.Memory({ initial: 2400 }); new Uint8Array(m.buffer).fill(1); z.push(m); } return z.length")],
-  "in sub-workers": [js('for (let i = 0; i < 5; i++) new Worker("data:text/javascript,const z=[];for(let i=0;i<20;i++)z.push(new Uint8Array(15e6).fill(1));setInterval(()=>z,99)", { type: "module" }); await new Promise((r) => setTimeout(r, 3000)); return 5')],
+  "WebAssembly memories": [
+    js(
+      "globalThis.z = []; for (let i = 0; i < 10; i++) { const m = new WebAssembly.Memory({ initial: 2400 }); new Uint8Array(m.buffer).fill(1); z.push(m); } return z.length",
+    ),
+  ],
+  "in sub-workers": [
+    js(
+      'for (let i = 0; i < 5; i++) new Worker("data:text/javascript,const z=[];for(let i=0;i<20;i++)z.push(new Uint8Array(15e6).fill(1));setInterval(()=>z,99)", { type: "module" }); await new Promise((r) => setTimeout(r, 3000)); return 5',
+    ),
+  ],
 };
 
 const b20 = {
@@ -94,7 +138,8 @@ const b20 = {
         expect(reply.text.includes("MemoryError"), `${name}: ${short(reply.text)}`);
         const state = await session.run("hoard = None\nstate");
         expect(state.text.includes("1234"), `${name}: a MemoryError cost the session its state`);
-      } else if (!ending) expect(reply.status === "kernel_died" && /memory/.test(reply.text), `${name}: ${short(reply.text)}`);
+      } else if (!ending)
+        expect(reply.status === "kernel_died" && /memory/.test(reply.text), `${name}: ${short(reply.text)}`);
       await runsAgain(session, name);
       await session.close();
     }
@@ -112,10 +157,14 @@ const b20 = {
 
 const loops = {
   "while True": "while True: pass",
-  "while True that swallows": "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass",
-  "time.sleep that swallows": "import time\nwhile True:\n    try:\n        time.sleep(100)\n    except BaseException:\n        pass",
-  "await that swallows": "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(100)\n    except BaseException:\n        pass",
-  "atexit and __del__": "class Stay:\n    def __del__(self):\n        while True: pass\nimport atexit\natexit.register(lambda: 1/0)\ns = Stay()\ndel s",
+  "while True that swallows":
+    "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass",
+  "time.sleep that swallows":
+    "import time\nwhile True:\n    try:\n        time.sleep(100)\n    except BaseException:\n        pass",
+  "await that swallows":
+    "import asyncio\nwhile True:\n    try:\n        await asyncio.sleep(100)\n    except BaseException:\n        pass",
+  "atexit and __del__":
+    "class Stay:\n    def __del__(self):\n        while True: pass\nimport atexit\natexit.register(lambda: 1/0)\ns = Stay()\ndel s",
 };
 const deepLoops = {
   "sum(range(10**12))": "sum(range(10**12))",
@@ -155,10 +204,18 @@ const b21 = endless("B21", "endless loops, with and without swallowing the inter
 const b22 = endless("B22", "loops in C, in a regex, in JavaScript, in microtasks, blocked", deepLoops);
 
 const masses = (stage) => ({
-  descriptors: js(`globalThis.held = []; let n = 0; try { for (; n < 10000; n++) held.push(Deno.openSync(W + "/held", { write: true, create: true })); } catch {} return n`),
-  files: js(`for (let i = 0; i < ${stage.times(60_000, 12_000)}; i++) Deno.writeTextFileSync(W + "/f" + i, ""); return "made"`),
-  folders: js(`for (let i = 0; i < 3000; i++) Deno.mkdirSync(W + "/d" + i + "/a/b", { recursive: true }); return "made"`),
-  depth: js(`let p = W; let n = 0; try { for (; n < 4096; n++) { p += "/d"; Deno.mkdirSync(p); } } catch {} for (let i = 0; i < 3; i++) { Deno.mkdirSync(W + "/u"); Deno.renameSync(W + "/d", W + "/u/d"); let q = W + "/u"; Deno.renameSync(q, W + "/d"); } return n`),
+  descriptors: js(
+    `globalThis.held = []; let n = 0; try { for (; n < 10000; n++) held.push(Deno.openSync(W + "/held", { write: true, create: true })); } catch {} return n`,
+  ),
+  files: js(
+    `for (let i = 0; i < ${stage.times(60_000, 12_000)}; i++) Deno.writeTextFileSync(W + "/f" + i, ""); return "made"`,
+  ),
+  folders: js(
+    `for (let i = 0; i < 3000; i++) Deno.mkdirSync(W + "/d" + i + "/a/b", { recursive: true }); return "made"`,
+  ),
+  depth: js(
+    `let p = W; let n = 0; try { for (; n < 4096; n++) { p += "/d"; Deno.mkdirSync(p); } } catch {} for (let i = 0; i < 3; i++) { Deno.mkdirSync(W + "/u"); Deno.renameSync(W + "/d", W + "/u/d"); let q = W + "/u"; Deno.renameSync(q, W + "/d"); } return n`,
+  ),
 });
 
 const b23 = {
@@ -166,7 +223,9 @@ const b23 = {
   class: "A2*",
   what: "10 000 descriptors, many files, deep folders; then closed within 10 s",
   async probe(stage) {
-    const server = await stage.ownServer((env) => startStdio({ args: ["--warm", "0", "--disk-mb", "512", "--memory-mb", "256"], env }));
+    const server = await stage.ownServer((env) =>
+      startStdio({ args: ["--warm", "0", "--disk-mb", "512", "--memory-mb", "256"], env }),
+    );
     for (const [name, code] of Object.entries(masses(stage))) {
       const session = await stage.session(server);
       const reply = await session.run(code, { timeout_s: 60 });
@@ -183,7 +242,10 @@ const b23 = {
     }
   },
   async control(stage) {
-    const made = await stage.bare.run(js('for (let i = 0; i < 12000; i++) Deno.writeTextFileSync(W + "/f" + i, ""); return "made"'), { timeoutMs: 30_000 });
+    const made = await stage.bare.run(
+      js('for (let i = 0; i < 12000; i++) Deno.writeTextFileSync(W + "/f" + i, ""); return "made"'),
+      { timeoutMs: 30_000 },
+    );
     proves(made === "made" && readdirSync(stage.bare.workspace).length >= 12_000, made);
     spawnSync("find", [stage.bare.workspace, "-mindepth", "1", "-delete"]);
     return "12 000 files of a bare kernel";
@@ -191,18 +253,30 @@ const b23 = {
 };
 
 /** 8 MB each 25 ms: about as fast as a real disk, so that it matters how often somebody looks. All stop at 400 MB. */
-const pour = (target) => `const b = new Uint8Array(8e6); for (let i = 0; i < 50; i++) { ${target}; await new Promise((r) => setTimeout(r, 25)); } return "poured"`;
+const pour = (target) =>
+  `const b = new Uint8Array(8e6); for (let i = 0; i < 50; i++) { ${target}; await new Promise((r) => setTimeout(r, 25)); } return "poured"`;
 const endlessJs = (code) => js(code).replaceAll("4000", "60000");
 const diskBombs = {
-  "Python's write": 'import time\nblock = bytes(8_000_000)\nwith open("x", "wb") as f:\n    for i in range(50):\n        f.write(block)\n        time.sleep(0.025)\n"poured"',
-  "Python, file unlinked": 'import os, time\nblock = bytes(8_000_000)\nf = open("x", "wb")\nos.unlink("x")\nfor i in range(50):\n    f.write(block)\n    time.sleep(0.3 if i % 7 == 0 else 0.025)\n"poured"',
+  "Python's write":
+    'import time\nblock = bytes(8_000_000)\nwith open("x", "wb") as f:\n    for i in range(50):\n        f.write(block)\n        time.sleep(0.025)\n"poured"',
+  "Python, file unlinked":
+    'import os, time\nblock = bytes(8_000_000)\nf = open("x", "wb")\nos.unlink("x")\nfor i in range(50):\n    f.write(block)\n    time.sleep(0.3 if i % 7 == 0 else 0.025)\n"poured"',
   "past Python": endlessJs(pour("Deno.writeFileSync(W + '/f' + i, b)")),
-  "past Python, file unlinked": endlessJs(`const f = globalThis.held = Deno.openSync(W + "/x", { write: true, create: true }); Deno.removeSync(W + "/x"); ${pour("f.writeSync(b)")}`),
-  "after the cell, in a timer": endlessJs(`(async () => { ${pour("Deno.writeFileSync(W + '/f' + i, b)")} })(); return "left running"`),
-  "below a path too long for the server": endlessJs(`let p = W; while (p.length < 3800) { p += "/" + "d".repeat(200); Deno.mkdirSync(p); } const n = "n".repeat(4090 - p.length - 10); ${pour("Deno.writeFileSync(p + '/' + i + n, b)")}`),
+  "past Python, file unlinked": endlessJs(
+    `const f = globalThis.held = Deno.openSync(W + "/x", { write: true, create: true }); Deno.removeSync(W + "/x"); ${pour("f.writeSync(b)")}`,
+  ),
+  "after the cell, in a timer": endlessJs(
+    `(async () => { ${pour("Deno.writeFileSync(W + '/f' + i, b)")} })(); return "left running"`,
+  ),
+  "below a path too long for the server": endlessJs(
+    `let p = W; while (p.length < 3800) { p += "/" + "d".repeat(200); Deno.mkdirSync(p); } const n = "n".repeat(4090 - p.length - 10); ${pour("Deno.writeFileSync(p + '/' + i + n, b)")}`,
+  ),
   "Cache API": endlessJs(`const c = await caches.open("x"); ${pour('await c.put("http://a/" + i, new Response(b))')}`),
-  sqlite: endlessJs(`const { DatabaseSync } = await import("node:sqlite"); const d = new DatabaseSync(W + "/x.db"); d.exec("create table t(a)"); ${pour('d.exec("insert into t values(zeroblob(8000000))")')}`),
-  "a zip bomb": 'import zipfile, io\nbuffer = io.BytesIO()\nwith zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:\n    for i in range(40):\n        z.writestr(f"f{i}", bytes(10_000_000))\nzipfile.ZipFile(buffer).extractall(".")\n"poured"',
+  sqlite: endlessJs(
+    `const { DatabaseSync } = await import("node:sqlite"); const d = new DatabaseSync(W + "/x.db"); d.exec("create table t(a)"); ${pour('d.exec("insert into t values(zeroblob(8000000))")')}`,
+  ),
+  "a zip bomb":
+    'import zipfile, io\nbuffer = io.BytesIO()\nwith zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:\n    for i in range(40):\n        z.writestr(f"f{i}", bytes(10_000_000))\nzipfile.ZipFile(buffer).extractall(".")\n"poured"',
 };
 /** The slack that the watchdog gives, and what is written between two of its looks. */
 const DISK_BOUND_MB = DISK_MB + 32 + 140;
@@ -238,7 +312,10 @@ const b24 = {
   },
   async control(stage) {
     const text = await stage.bare.run(diskBombs["past Python"], { timeoutMs: 20_000 });
-    const bytes = readdirSync(stage.bare.workspace).reduce((sum, name) => sum + statSync(join(stage.bare.workspace, name)).size, 0);
+    const bytes = readdirSync(stage.bare.workspace).reduce(
+      (sum, name) => sum + statSync(join(stage.bare.workspace, name)).size,
+      0,
+    );
     spawnSync("find", [stage.bare.workspace, "-mindepth", "1", "-delete"]);
     proves(text === "poured" && bytes === 400e6, `${text}, ${bytes} bytes`);
     return "400 MB of a bare kernel";
@@ -260,7 +337,11 @@ const b25 = {
       const reply = await session.run(code);
       expect(!/error: internal/.test(reply.text), `a full disk is a bug: ${short(reply.text)}`);
     }
-    for (const [tool, args] of [["write_file", { path: "a", content: "x".repeat(1e5) }], ["list_files", {}], ["list_variables", {}]]) {
+    for (const [tool, args] of [
+      ["write_file", { path: "a", content: "x".repeat(1e5) }],
+      ["list_files", {}],
+      ["list_variables", {}],
+    ]) {
       const reply = await session.call(tool, args);
       expect(!/error: internal/.test(reply.text), `${tool} on a full disk: ${short(reply.text)}`);
     }
@@ -306,11 +387,17 @@ function fillUp(folder) {
 async function onDisk(stage, folder) {
   const dataDir = join(folder, "data");
   mkdirSync(dataDir);
-  symlinkSync(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url).pathname, join(dataDir, "cache"));
-  return stage.ownServer((env) => startStdio({ args: ["--warm", "0", "--disk-mb", String(DISK_MB), "--memory-mb", String(MEMORY_MB)], env, dataDir }));
+  symlinkSync(
+    new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url).pathname,
+    join(dataDir, "cache"),
+  );
+  return stage.ownServer((env) =>
+    startStdio({ args: ["--warm", "0", "--disk-mb", String(DISK_MB), "--memory-mb", String(MEMORY_MB)], env, dataDir }),
+  );
 }
 
-const ticking = js(`const tick = () => Deno.writeTextFileSync(W + "/ticks", "x", { append: true }); setInterval(tick, 20);
+const ticking =
+  js(`const tick = () => Deno.writeTextFileSync(W + "/ticks", "x", { append: true }); setInterval(tick, 20);
   new Worker("data:text/javascript," + encodeURIComponent("setInterval(() => Deno.writeTextFileSync(" + JSON.stringify(W + "/subticks") + ", 'x', { append: true }), 20)"), { type: "module" }); return 1`);
 
 const b30 = {
@@ -364,13 +451,19 @@ const b31 = {
   },
   async control(stage) {
     const stopped = stage.bare.run(js('Deno.kill(Deno.pid, "SIGSTOP"); return 1'), { timeoutMs: 2_000 });
-    await until("a stopped process", () => /^State:\s+T/m.test(readFileSync(`/proc/${stage.bare.pid}/status`, "utf8")), 2_000);
+    await until(
+      "a stopped process",
+      () => /^State:\s+T/m.test(readFileSync(`/proc/${stage.bare.pid}/status`, "utf8")),
+      2_000,
+    );
     proves((await stopped) === "TIMEOUT", "it was not stopped");
     return "a bare kernel stays stopped";
   },
 };
 
-const hogs = js('for (let i = 0; i < 8; i++) new Worker("data:text/javascript,for(;;){}", { type: "module" }); return 1');
+const hogs = js(
+  'for (let i = 0; i < 8; i++) new Worker("data:text/javascript,for(;;){}", { type: "module" }); return 1',
+);
 
 const b32 = {
   id: "B32",
@@ -392,7 +485,9 @@ const b32 = {
     const server = await stage.server(stage.walls[0]);
     const before = descendants(server.pid);
     await stage.session(server, hogs);
-    const [kernel] = descendants(server.pid).filter((pid) => !before.includes(pid)).sort((one, other) => rssMb(other) - rssMb(one));
+    const [kernel] = descendants(server.pid)
+      .filter((pid) => !before.includes(pid))
+      .sort((one, other) => rssMb(other) - rssMb(one));
     const first = cpuMs(kernel);
     await sleep(1_000);
     const used = cpuMs(kernel) - first;

@@ -1,7 +1,7 @@
 // Where negative controls run: a bare Pyodide, and a listener that notices whoever reaches it.
 import { spawn } from "node:child_process";
-import { createSocket } from "node:dgram";
 import { randomBytes } from "node:crypto";
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { findSources } from "../../dist/kernels/wasm/sources.js";
 
 const { denoFile, pyodideDir } = findSources();
+
 export { pyodideDir };
 
 /** Without walls and without limits, so every wait on it is bounded and it can be killed at any time. */
@@ -33,7 +34,15 @@ export class Bare {
   start() {
     if (this.#ready) return this.#ready;
     const script = fileURLToPath(new URL("./bare.mjs", import.meta.url));
-    const flags = ["--no-prompt", "--no-config", "--no-remote", "--no-npm", "--no-lock", "--unstable-worker-options", "--allow-all"];
+    const flags = [
+      "--no-prompt",
+      "--no-config",
+      "--no-remote",
+      "--no-npm",
+      "--no-lock",
+      "--unstable-worker-options",
+      "--allow-all",
+    ];
     const child = spawn(denoFile, ["run", ...flags, script, pyodideDir, this.workspace], {
       cwd: "/",
       env: this.#env,

@@ -8,7 +8,9 @@ import { descendants, isAlive } from "./server.mjs";
 
 const q = JSON.stringify;
 const needsNetwork = (stage) =>
-  stage.privateNetwork ? undefined : "needs a network namespace of its own (unshare --net), so that nothing leaves the machine";
+  stage.privateNetwork
+    ? undefined
+    : "needs a network namespace of its own (unshare --net), so that nothing leaves the machine";
 
 const readsFile = (file) => `postMessage(Deno.readTextFileSync(${q(file)}))`;
 
@@ -62,7 +64,10 @@ const a1 = breakOut({
     "/etc/shadow": `const text = Deno.readTextFileSync("/etc/shadow"); return text && ${GOT}`,
     "/proc/self/mem": `Deno.openSync("/proc/self/mem"); return ${GOT}`,
     "/proc/self/fd/0": `Deno.openSync("/proc/self/fd/0"); return ${GOT}`,
-    "sub-worker that asks for all": subWorker(readsFile(flagFile), ', deno: { permissions: { read: true, net: true, run: true } }'),
+    "sub-worker that asks for all": subWorker(
+      readsFile(flagFile),
+      ", deno: { permissions: { read: true, net: true, run: true } }",
+    ),
     "ask for permission": `await Deno.permissions.request({ name: "read" }); return Deno.readTextFileSync(${q(flagFile)})`,
     "sqlite attach": `const { DatabaseSync } = await import("node:sqlite"); const d = new DatabaseSync(":memory:"); d.exec("ATTACH '/etc/passwd' AS x"); return ${GOT}`,
     "sqlite vacuum into": `const { DatabaseSync } = await import("node:sqlite"); const d = new DatabaseSync(":memory:"); d.exec("CREATE TABLE t(a); VACUUM INTO '${dirname(flagFile)}/vacuumed'"); return ${GOT}`,
@@ -159,10 +164,14 @@ const a5 = breakOut({
     "node:net": greet(`(await import("node:net")).connect(${port}, "127.0.0.1").on("error", () => {})`),
     "node:http": greet(`(await import("node:http")).get("http://127.0.0.1:${port}/").on("error", () => {})`),
     WebSocket: greet(`const s = new WebSocket("ws://127.0.0.1:${port}/"); s.onerror = (e) => e.preventDefault?.()`),
-    "node:dgram": greet(`const s = (await import("node:dgram")).createSocket("udp4"); s.on("error", () => {}); s.send("x", ${udpPort}, "127.0.0.1", () => {})`),
+    "node:dgram": greet(
+      `const s = (await import("node:dgram")).createSocket("udp4"); s.on("error", () => {}); s.send("x", ${udpPort}, "127.0.0.1", () => {})`,
+    ),
     pyfetch: `#py\nfrom pyodide.http import pyfetch\nawait (await pyfetch("http://127.0.0.1:${port}/")).string()`,
     "Deno.listen": `Deno.listen({ port: 0 }).close(); return ${GOT}`,
-    "sub-worker": subWorker(`fetch("http://127.0.0.1:${port}/").then((r) => r.text()).then(postMessage, (e) => postMessage(e.message))`),
+    "sub-worker": subWorker(
+      `fetch("http://127.0.0.1:${port}/").then((r) => r.text()).then(postMessage, (e) => postMessage(e.message))`,
+    ),
   }),
   hopes: ({ canary: { port } }) => ({
     "Python's socket": `#py\nimport socket\nsocket.create_connection(("127.0.0.1", ${port}), 2).recv(99)`,
@@ -204,9 +213,13 @@ const a7 = breakOut({
   // Opened only: what a write there does is not ours to try.
   hopes: () =>
     Object.fromEntries(
-      ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/kernel/uevent_helper", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/release_agent"].map(
-        (path) => [path, opens(path)],
-      ),
+      [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sysrq-trigger",
+        "/sys/kernel/uevent_helper",
+        "/sys/fs/cgroup/cgroup.procs",
+        "/sys/fs/cgroup/release_agent",
+      ].map((path) => [path, opens(path)]),
     ),
 });
 
@@ -215,7 +228,9 @@ const a8 = breakOut({
   what: "system calls by FFI, native modules, ctypes",
   ways: () => ({
     "Deno.dlopen": `const libc = Deno.dlopen("libc.so.6", { getpid: { parameters: [], result: "i32" } }); return libc.symbols.getpid() > 0 ? ${GOT} : "none"`,
-    "sub-worker": subWorker(`const libc = Deno.dlopen("libc.so.6", { getpid: { parameters: [], result: "i32" } }); postMessage(libc.symbols.getpid() > 0 ? ${GOT} : "none")`),
+    "sub-worker": subWorker(
+      `const libc = Deno.dlopen("libc.so.6", { getpid: { parameters: [], result: "i32" } }); postMessage(libc.symbols.getpid() > 0 ? ${GOT} : "none")`,
+    ),
   }),
   hopes: () => ({
     ctypes: '#py\nimport ctypes\nctypes.CDLL("libc.so.6").getpid() and "-".join(["GOT", "THROUGH"])',
@@ -240,7 +255,10 @@ const a9 = breakOut({
   }),
   hopes: () => ({
     ...Object.fromEntries(
-      ["/dev/kvm", "/dev/vda", "/dev/mem", "/dev/tty", "/dev/ptmx", "/dev/fuse", "/dev/shm/x"].map((path) => [path, opens(path)]),
+      ["/dev/kvm", "/dev/vda", "/dev/mem", "/dev/tty", "/dev/ptmx", "/dev/fuse", "/dev/shm/x"].map((path) => [
+        path,
+        opens(path),
+      ]),
     ),
     "os.mknod": '#py\nimport os, stat\nos.mknod("/workspace/device", stat.S_IFCHR | 0o666, os.makedev(1, 5))',
     "os.mkfifo": '#py\nimport os\nos.mkfifo("/workspace/fifo2")',
@@ -257,12 +275,16 @@ const a10 = breakOut({
   }),
   hopes: ({ canary: { abstractName } }) => ({
     abstract: greet(`await Deno.connect({ transport: "unix", path: "\\0" + ${q(abstractName)} })`),
-    "abstract by node:net": greet(`(await import("node:net")).connect("\\0" + ${q(abstractName)}).on("error", () => {})`),
+    "abstract by node:net": greet(
+      `(await import("node:net")).connect("\\0" + ${q(abstractName)}).on("error", () => {})`,
+    ),
     ...Object.fromEntries(
-      ["/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/systemd/private", "/run/dbus/system_bus_socket"].map((path) => [
-        path,
-        `await Deno.connect({ transport: "unix", path: ${q(path)} }); return ${GOT}`,
-      ]),
+      [
+        "/var/run/docker.sock",
+        "/run/containerd/containerd.sock",
+        "/run/systemd/private",
+        "/run/dbus/system_bus_socket",
+      ].map((path) => [path, `await Deno.connect({ transport: "unix", path: ${q(path)} }); return ${GOT}`]),
     ),
   }),
 });
@@ -277,7 +299,11 @@ const a11 = {
       const server = await stage.server(wall);
       const before = new Set(descendants(server.pid));
       const session = await stage.session(server);
-      await session.run(js('Deno.writeTextFileSync(W + "/suid", "x"); Deno.chmodSync(W + "/suid", 0o6777); Deno.chmodSync(W, 0o777); return 1'));
+      await session.run(
+        js(
+          'Deno.writeTextFileSync(W + "/suid", "x"); Deno.chmodSync(W + "/suid", 0o6777); Deno.chmodSync(W, 0o777); return 1',
+        ),
+      );
       const { mode } = statSync(join(session.workspace, "suid"));
       const closed = [session.workspace, dirname(session.workspace), join(server.dataDir, "sessions")].some(
         (folder) => (statSync(folder).mode & 0o011) === 0,
@@ -303,7 +329,12 @@ const a11 = {
 };
 
 function statusOf(pid) {
-  return Object.fromEntries([...readFileSync(`/proc/${pid}/status`, "utf8").matchAll(/^(\w+):\s*(.*)$/gm)].map(([, name, value]) => [name, value]));
+  return Object.fromEntries(
+    [...readFileSync(`/proc/${pid}/status`, "utf8").matchAll(/^(\w+):\s*(.*)$/gm)].map(([, name, value]) => [
+      name,
+      value,
+    ]),
+  );
 }
 
 const a12 = breakOut({
@@ -316,7 +347,9 @@ const a12 = breakOut({
     "node:dns resolve": greet('(await import("node:dns")).resolve4("a3.example", () => {})'),
     "by fetch": 'return await (await fetch("http://a5.example/")).text()',
     "by connect": 'return await Deno.connect({ hostname: "a6.example", port: 80 })',
-    "UDP to port 53": greet(`const s = (await import("node:dgram")).createSocket("udp4"); s.on("error", () => {}); s.send("x", ${dnsPort}, "127.0.0.1", () => {})`),
+    "UDP to port 53": greet(
+      `const s = (await import("node:dgram")).createSocket("udp4"); s.on("error", () => {}); s.send("x", ${dnsPort}, "127.0.0.1", () => {})`,
+    ),
     "DNS over HTTP": `return await (await fetch("http://127.0.0.1:${port}/dns-query?name=a7.example")).text()`,
   }),
   hopes: () => ({
@@ -330,7 +363,10 @@ const a13 = breakOut({
   id: "A13",
   what: "metadata service, IPv6, private networks",
   needs: needsNetwork,
-  ways: () => Object.fromEntries(hosts.map((host) => [host, `return await (await fetch("http://${host}/latest/meta-data/")).text()`])),
+  ways: () =>
+    Object.fromEntries(
+      hosts.map((host) => [host, `return await (await fetch("http://${host}/latest/meta-data/")).text()`]),
+    ),
   hopes: () => ({
     "IPv6 link-local": greet('await Deno.connect({ hostname: "fe80::1%lo", port: 80 })'),
     "IPv4 in IPv6": 'return await (await fetch("http://[::ffff:169.254.169.254]/")).text()',
@@ -348,12 +384,16 @@ const a15 = {
     const csv = `name,value\n"=cmd|' /C calc'!A0","exec(__import__('base64').b64decode('${payload}'))"\n`;
     await session.call("write_file", { path: "data.csv", content: csv });
     await session.call("read_file", { path: "data.csv" });
-    const reply = await session.run('import builtins, csv\nrows = list(csv.reader(open("data.csv")))\nlen(rows), hasattr(builtins, "ran_payload")');
+    const reply = await session.run(
+      'import builtins, csv\nrows = list(csv.reader(open("data.csv")))\nlen(rows), hasattr(builtins, "ran_payload")',
+    );
     expect(reply.text.includes("(2, False)"), short(reply.text));
   },
   async control(stage) {
     const session = await stage.session(await stage.server(stage.walls[0]));
-    const reply = await session.run(`import builtins\nexec(__import__('base64').b64decode('${payload}'))\nhasattr(builtins, "ran_payload")`);
+    const reply = await session.run(
+      `import builtins\nexec(__import__('base64').b64decode('${payload}'))\nhasattr(builtins, "ran_payload")`,
+    );
     proves(reply.text.includes("True"), short(reply.text));
     return "it runs when the agent runs it";
   },
@@ -362,7 +402,10 @@ const a15 = {
 /** What one session leaves and the next looks for, in places they could share. */
 const traces = {
   "/tmp": ['open("/tmp/left.txt", "w").write(mark)', 'open("/tmp/left.txt").read()'],
-  "home folder": ['import os; os.makedirs(os.path.expanduser("~"), exist_ok=True); open(os.path.expanduser("~/left.txt"), "w").write(mark)', 'import os; open(os.path.expanduser("~/left.txt")).read()'],
+  "home folder": [
+    'import os; os.makedirs(os.path.expanduser("~"), exist_ok=True); open(os.path.expanduser("~/left.txt"), "w").write(mark)',
+    'import os; open(os.path.expanduser("~/left.txt")).read()',
+  ],
   "Cache API": [
     js('await (await caches.open("left")).put("http://left/", new Response(mark)); return "put"'),
     js('return await (await (await caches.open("left")).match("http://left/")).text()'),
@@ -386,8 +429,19 @@ const a16 = {
         const found = await other.run(look);
         expect(!found.whole.includes(stage.flag), `${name} is shared between sessions, --jail ${wall}`);
       }
-      await other.run(js('globalThis.heard = []; for (const n of ["left", ""]) new BroadcastChannel(n).onmessage = (e) => heard.push(e.data); return 1'));
-      await one.run(marked(js('for (const n of ["left", ""]) new BroadcastChannel(n).postMessage(mark); await new Promise((r) => setTimeout(r, 300)); return 1'), stage.flag));
+      await other.run(
+        js(
+          'globalThis.heard = []; for (const n of ["left", ""]) new BroadcastChannel(n).onmessage = (e) => heard.push(e.data); return 1',
+        ),
+      );
+      await one.run(
+        marked(
+          js(
+            'for (const n of ["left", ""]) new BroadcastChannel(n).postMessage(mark); await new Promise((r) => setTimeout(r, 300)); return 1',
+          ),
+          stage.flag,
+        ),
+      );
       const heard = await other.run(js("return JSON.stringify(heard)"));
       expect(!heard.whole.includes(stage.flag), "BroadcastChannel reaches another session");
       for (const path of ["/dev/shm/left", "/tmp/left"]) {
@@ -434,7 +488,10 @@ const a17 = {
       for (const again of [await stage.session(server), session]) {
         if (again === session) await session.call("reset_session");
         const reply = await again.run('import builtins\nhasattr(builtins, "planted")');
-        expect(reply.text.includes("False"), `it ran in ${again === session ? "the same session, reset" : "the next session"}`);
+        expect(
+          reply.text.includes("False"),
+          `it ran in ${again === session ? "the same session, reset" : "the next session"}`,
+        );
       }
       await session.close();
     }
@@ -455,7 +512,8 @@ sys.modules["csv"] = "poisoned"
 js.globalThis.poison = "poisoned"
 random.seed(1)
 `;
-const taste = 'import builtins, textwrap, sys, js, random\nhasattr(builtins, "poison"), textwrap.dedent("1"), sys.modules.get("csv") == "poisoned", hasattr(js, "poison"), random.random()';
+const taste =
+  'import builtins, textwrap, sys, js, random\nhasattr(builtins, "poison"), textwrap.dedent("1"), sys.modules.get("csv") == "poisoned", hasattr(js, "poison"), random.random()';
 
 const a18 = {
   id: "A18",
@@ -490,7 +548,27 @@ const a18 = {
 };
 
 export default [
-  a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13,
-  { id: "A14", class: "S5", what: "allow-list mode: CNAME, redirect, SNI", notApplicable: "there is no allow-list mode: a WASM kernel never has network (A5, A12, A13)" },
-  a15, a16, a17, a18,
+  a1,
+  a2,
+  a3,
+  a4,
+  a5,
+  a6,
+  a7,
+  a8,
+  a9,
+  a10,
+  a11,
+  a12,
+  a13,
+  {
+    id: "A14",
+    class: "S5",
+    what: "allow-list mode: CNAME, redirect, SNI",
+    notApplicable: "there is no allow-list mode: a WASM kernel never has network (A5, A12, A13)",
+  },
+  a15,
+  a16,
+  a17,
+  a18,
 ];

@@ -2,7 +2,18 @@
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
-  closeSync, constants, existsSync, linkSync, lstatSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync,
+  closeSync,
+  constants,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
 import { join, normalize } from "node:path";
@@ -11,21 +22,32 @@ import { expect, js, proves, short, timed } from "./case.mjs";
 
 /** Every way in which a path reaches a file, as text of the answer. */
 async function tryPath(server, session, path) {
-  const text = (work) => work.then((value) => value.whole ?? JSON.stringify(value), (error) => error.message);
+  const text = (work) =>
+    work.then(
+      (value) => value.whole ?? JSON.stringify(value),
+      (error) => error.message,
+    );
   return {
     read_file: await text(session.call("read_file", { path })),
     list_files: await text(session.call("list_files", { path })),
     write_file: await text(session.call("write_file", { path, content: "overwritten" })),
     edit_file: await text(session.call("edit_file", { path, old_text: "flag", new_text: "overwritten" })),
     delete_file: await text(session.call("delete_file", { path })),
-    resource: await text(server.admin.raw.readResource({ uri: `cell://${session.id}/${path.split("/").map(encodeURIComponent).join("/")}` })),
+    resource: await text(
+      server.admin.raw.readResource({
+        uri: `cell://${session.id}/${path.split("/").map(encodeURIComponent).join("/")}`,
+      }),
+    ),
     "raw resource": await text(server.admin.raw.readResource({ uri: `cell://${session.id}/${path}` })),
     export_file: await text(session.call("export_file", { path, host_path: "stolen.txt" })),
   };
 }
 
 function intact(stage, where) {
-  expect(existsSync(stage.flagFile) && readFileSync(stage.flagFile, "utf8") === stage.flag, `a file of the host was changed by ${where}`);
+  expect(
+    existsSync(stage.flagFile) && readFileSync(stage.flagFile, "utf8") === stage.flag,
+    `a file of the host was changed by ${where}`,
+  );
 }
 
 const d49 = {
@@ -40,16 +62,59 @@ const d49 = {
     writeFileSync(join(sibling, "secret.txt"), stage.flag);
     const up = "../".repeat(12) + stage.flagFile.slice(1);
     const paths = [
-      up, `./${up}`, `a/../${up}`, stage.flagFile, `/${stage.flagFile}`, `file://${stage.flagFile}`, "../workspace0/secret.txt", "../session.json", "../journal.ndjson",
-      "..", "../", ".", "", " ", "/", "//", "...", "..\\..\\..\\etc\\passwd", up.replaceAll("../", "..\\"), up.replaceAll("..", "%2e%2e"), up.replaceAll("../", "%2e%2e%2f"),
-      up.replaceAll("../", "..%2f"), up.replaceAll("../", "%252e%252e%252f"), up.replaceAll("../", "..%c0%af"), `${up}\0.txt`, `a\0/../${up}`, `~/${stage.flagFile}`,
-      `${up}/.`, up.replaceAll("../", "..//"), up.replaceAll("../", ".\u2024/"), up.replaceAll("..", "\uff0e\uff0e"), "\\\\?\\C:\\Windows", "C:\\Windows", "/proc/self/environ", "/proc/self/fd/0",
-      `../../${server.neighbour}/workspace/secret.txt`, "a/".repeat(3000), "x".repeat(100_000), ".outputs/../../session.json", ".outputs/..%2f..%2fsession.json", ".outputs", ".outputs/",
+      up,
+      `./${up}`,
+      `a/../${up}`,
+      stage.flagFile,
+      `/${stage.flagFile}`,
+      `file://${stage.flagFile}`,
+      "../workspace0/secret.txt",
+      "../session.json",
+      "../journal.ndjson",
+      "..",
+      "../",
+      ".",
+      "",
+      " ",
+      "/",
+      "//",
+      "...",
+      "..\\..\\..\\etc\\passwd",
+      up.replaceAll("../", "..\\"),
+      up.replaceAll("..", "%2e%2e"),
+      up.replaceAll("../", "%2e%2e%2f"),
+      up.replaceAll("../", "..%2f"),
+      up.replaceAll("../", "%252e%252e%252f"),
+      up.replaceAll("../", "..%c0%af"),
+      `${up}\0.txt`,
+      `a\0/../${up}`,
+      `~/${stage.flagFile}`,
+      `${up}/.`,
+      up.replaceAll("../", "..//"),
+      up.replaceAll("../", ".\u2024/"),
+      up.replaceAll("..", "\uff0e\uff0e"),
+      "\\\\?\\C:\\Windows",
+      "C:\\Windows",
+      "/proc/self/environ",
+      "/proc/self/fd/0",
+      `../../${server.neighbour}/workspace/secret.txt`,
+      "a/".repeat(3000),
+      "x".repeat(100_000),
+      ".outputs/../../session.json",
+      ".outputs/..%2f..%2fsession.json",
+      ".outputs",
+      ".outputs/",
     ];
     for (const path of paths) {
       for (const [tool, text] of Object.entries(await tryPath(server, session, path))) {
-        expect(!text.includes(stage.flag) && !text.includes(server.keep), `${tool} ${JSON.stringify(path).slice(0, 80)} leaks`);
-        expect(!/error: internal|"code":-32603/.test(text), `${tool} ${JSON.stringify(path).slice(0, 80)}: ${short(text)}`);
+        expect(
+          !text.includes(stage.flag) && !text.includes(server.keep),
+          `${tool} ${JSON.stringify(path).slice(0, 80)} leaks`,
+        );
+        expect(
+          !/error: internal|"code":-32603/.test(text),
+          `${tool} ${JSON.stringify(path).slice(0, 80)}: ${short(text)}`,
+        );
       }
       intact(stage, path);
     }
@@ -77,15 +142,19 @@ async function startRacer(stage, mode, folder, ...more) {
 }
 
 /** Links that were in the workspace before the cell looked. */
-async function followInCell(stage, server) {
-  const session = await stage.session(server);
+async function followInCell(stage, wall) {
+  const session = await stage.session(await stage.server(wall));
   symlinkSync(stage.flagFile, join(session.workspace, "file"));
   symlinkSync(stage.folder, join(session.workspace, "folder"));
   for (const path of ["file", "folder/flag.txt"]) {
     const q = JSON.stringify(path);
-    for (const code of [`open(${q}).read()`, js(`return Deno.readTextFileSync(W + "/" + ${q})`), js(`return String((await import("node:fs")).readFileSync(W + "/" + ${q}))`)]) {
+    for (const code of [
+      `open(${q}).read()`,
+      js(`return Deno.readTextFileSync(W + "/" + ${q})`),
+      js(`return String((await import("node:fs")).readFileSync(W + "/" + ${q}))`),
+    ]) {
       const reply = await session.run(code);
-      expect(!reply.whole.includes(stage.flag), `a cell follows a link: ${path}`);
+      expect(!reply.whole.includes(stage.flag), `a cell reads through a link that leads out, --jail ${wall}: ${path}`);
     }
     await session.run(`open(${q}, "a").write("x")`);
     await session.run(js(`Deno.writeTextFileSync(W + "/" + ${q}, "x", { append: true }); return 1`));
@@ -114,15 +183,25 @@ const d50 = {
     symlinkSync("loop", at("loop"));
     symlinkSync("/proc/self/root", at("root"));
     symlinkSync("..", at("up"));
-    for (const path of ["absolute", "folder/flag.txt", "folder", "relative", "chain", "loop", `root${stage.flagFile}`, "root", "up", "up/session.json", "up/journal.ndjson"]) {
+    for (const path of [
+      "absolute",
+      "folder/flag.txt",
+      "folder",
+      "relative",
+      "chain",
+      "loop",
+      `root${stage.flagFile}`,
+      "root",
+      "up",
+      "up/session.json",
+      "up/journal.ndjson",
+    ]) {
       for (const [tool, text] of Object.entries(await tryPath(server, session, path))) {
         expect(!text.includes(stage.flag), `${tool} ${path} leaks`);
         expect(!/error: internal|"code":-32603/.test(text), `${tool} ${path}: ${short(text)}`);
       }
       intact(stage, path);
     }
-    // Deno alone follows a link that somebody else has put there; it cannot be told not to.
-    if (!stage.jailObstacle) await followInCell(stage, await stage.server("auto"));
     const outside = join(stage.folder, "outside");
     mkdirSync(outside, { recursive: true });
     writeFileSync(join(outside, "file.txt"), stage.flag);
@@ -130,13 +209,19 @@ const d50 = {
     const times = stage.times(1_000, 200);
     let served = 0;
     for (let turn = 0; turn < times; turn += 1) {
-      const reply = await (turn % 3 === 2 ? session.call("write_file", { path: "d/file.txt", content: "mine" }) : session.call("read_file", { path: "d/file.txt" }));
+      const reply = await (turn % 3 === 2
+        ? session.call("write_file", { path: "d/file.txt", content: "mine" })
+        : session.call("read_file", { path: "d/file.txt" }));
       expect(!reply.whole.includes(stage.flag), `read ${turn + 1} followed the link`);
       if (!reply.isError) served += 1;
     }
     stop();
-    expect(readFileSync(join(outside, "file.txt"), "utf8") === stage.flag && readdirSync(outside).length === 1, "a write followed the link");
+    expect(
+      readFileSync(join(outside, "file.txt"), "utf8") === stage.flag && readdirSync(outside).length === 1,
+      "a write followed the link",
+    );
     expect(served > 0, "no call was served, so nothing was raced");
+    for (const wall of stage.walls) await followInCell(stage, wall);
     return `${times} calls during the swaps, ${served} served`;
   },
   async control(stage) {
@@ -149,7 +234,11 @@ const d50 = {
     for (let turn = 0; turn < 100_000 && leaked === 0; turn += 1) {
       try {
         // Check, then open: what a naive tool does.
-        if (lstatSync(join(root, "d")).isDirectory() && readFileSync(join(root, "d", "file.txt"), "utf8") === stage.flag) leaked += 1;
+        if (
+          lstatSync(join(root, "d")).isDirectory() &&
+          readFileSync(join(root, "d", "file.txt"), "utf8") === stage.flag
+        )
+          leaked += 1;
       } catch {}
     }
     stop();
@@ -174,13 +263,25 @@ const d51 = {
     symlinkSync("/dev/zero", at("zero"));
     for (const name of ["hard", "fifo", "socket", ...device, "zero"]) {
       for (const tool of ["read_file", "edit_file", "write_file", "list_files"]) {
-        const more = { read_file: {}, edit_file: { old_text: "flag", new_text: "x" }, write_file: { content: "x" }, list_files: {} }[tool];
+        const more = {
+          read_file: {},
+          edit_file: { old_text: "flag", new_text: "x" },
+          write_file: { content: "x" },
+          list_files: {},
+        }[tool];
         const { value, ms } = await timed(() => session.call(tool, { path: name, ...more }));
         expect(value.isError, `${tool} ${name} is served: ${short(value.text)}`);
-        expect(!value.whole.includes(stage.flag) && !/error: internal/.test(value.text), `${tool} ${name}: ${short(value.text)}`);
+        expect(
+          !value.whole.includes(stage.flag) && !/error: internal/.test(value.text),
+          `${tool} ${name}: ${short(value.text)}`,
+        );
         expect(ms < 1_500, `${tool} ${name} took ${Math.round(ms)} ms`);
       }
-      const { value, ms } = await timed(() => server.admin.raw.readResource({ uri: `cell://${session.id}/${name}` }).then(JSON.stringify, (error) => error.message));
+      const { value, ms } = await timed(() =>
+        server.admin.raw
+          .readResource({ uri: `cell://${session.id}/${name}` })
+          .then(JSON.stringify, (error) => error.message),
+      );
       expect(!value.includes(stage.flag) && ms < 1_500, `resource ${name}: ${short(value)}`);
       intact(stage, name);
     }
@@ -205,8 +306,42 @@ const d51 = {
 };
 
 const names = [
-  "n".repeat(255), "n".repeat(256), "é".repeat(127), "é".repeat(128), "line\nbreak", "\u202egnp.exe", "-rf", "--help", "Case", "case", "CASE", " leading", "trailing ", ".hidden", "...", "a b",
-  "quote'\"`$(id)", "*", "?", "tab\there", "\u001b[31mred", "e\u0301", "\u00e9", "CON", "nul.txt", "a:b", "😀", "\ufeffbom", "zero\u200bwidth", "%41", "%2e%2e", "#x", "a?b", "a&b=c", ";", "\u2028",
+  "n".repeat(255),
+  "n".repeat(256),
+  "é".repeat(127),
+  "é".repeat(128),
+  "line\nbreak",
+  "\u202egnp.exe",
+  "-rf",
+  "--help",
+  "Case",
+  "case",
+  "CASE",
+  " leading",
+  "trailing ",
+  ".hidden",
+  "...",
+  "a b",
+  "quote'\"`$(id)",
+  "*",
+  "?",
+  "tab\there",
+  "\u001b[31mred",
+  "e\u0301",
+  "\u00e9",
+  "CON",
+  "nul.txt",
+  "a:b",
+  "😀",
+  "\ufeffbom",
+  "zero\u200bwidth",
+  "%41",
+  "%2e%2e",
+  "#x",
+  "a?b",
+  "a&b=c",
+  ";",
+  "\u2028",
 ];
 
 const d52 = {
@@ -219,7 +354,10 @@ const d52 = {
     for (const [index, path] of names.entries()) {
       const content = `content ${index}`;
       const written = await session.call("write_file", { path, content });
-      expect(!/error: internal/.test(written.text), `write ${JSON.stringify(path).slice(0, 60)}: ${short(written.text)}`);
+      expect(
+        !/error: internal/.test(written.text),
+        `write ${JSON.stringify(path).slice(0, 60)}: ${short(written.text)}`,
+      );
       // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
       expect(!/\u001b/.test(written.text), "a name drives the terminal");
       if (written.isError) continue;
@@ -237,7 +375,10 @@ const d52 = {
       const reply = await session.call("delete_file", { path });
       expect(!reply.isError, `delete ${JSON.stringify(path)}: ${short(reply.text)}`);
     }
-    expect((await session.call("read_file", { path: "CASE" })).text.includes("content"), "deleting one case deleted another");
+    expect(
+      (await session.call("read_file", { path: "CASE" })).text.includes("content"),
+      "deleting one case deleted another",
+    );
   },
   async control(stage) {
     const folder = join(stage.folder, "names");

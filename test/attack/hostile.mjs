@@ -2,14 +2,18 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { expect, inLanes, js, proves, protects, short, stealRing, timed } from "./case.mjs";
+import { expect, inLanes, js, protects, proves, short, stealRing, timed } from "./case.mjs";
 
 /** Each ends the interpreter, mostly without a word. */
 const deaths = {
   "Deno.exit": js("Deno.exit(7)"),
   "self.close": js("self.close(); await new Promise(() => {})"),
-  "an error in a timer": js('setTimeout(() => { throw new Error("boom"); }, 5); await new Promise((r) => setTimeout(r, 2000)); return 1'),
-  "a rejection nobody handles": js('Promise.reject(new Error("boom")); await new Promise((r) => setTimeout(r, 2000)); return 1'),
+  "an error in a timer": js(
+    'setTimeout(() => { throw new Error("boom"); }, 5); await new Promise((r) => setTimeout(r, 2000)); return 1',
+  ),
+  "a rejection nobody handles": js(
+    'Promise.reject(new Error("boom")); await new Promise((r) => setTimeout(r, 2000)); return 1',
+  ),
   "process.abort": js("process.abort()"),
   "process.reallyExit": js("process.reallyExit(3)"),
   SIGKILL: js('Deno.kill(Deno.pid, "SIGKILL"); return 1'),
@@ -32,7 +36,9 @@ const x4 = {
     const pairs = walls.flatMap((wall) => stage.some(deaths, 8).map(([name, code]) => ({ wall, name, code })));
     await inLanes([0, 1, 2, 3], 4, async (lane) => {
       // Few sessions for many deaths: each is followed by a fresh kernel in the same session.
-      const mine = pairs.filter((_, index) => index % 4 === lane).sort((one, other) => (one.wall < other.wall ? -1 : 1));
+      const mine = pairs
+        .filter((_, index) => index % 4 === lane)
+        .sort((one, other) => (one.wall < other.wall ? -1 : 1));
       let session;
       for (const { wall, name, code } of mine) {
         if (session?.wall !== wall) session = { wall, ...(await stage.session(await stage.server(wall))) };
@@ -71,7 +77,10 @@ const x5 = {
         for (let turn = 0; turn < 4; turn += 1) {
           const { value, ms } = await timed(() => session.run("6 * 7", { timeout_s: 5 }));
           expect(ms < 12_000, `a cell took ${Math.round(ms)} ms after its line was stolen`);
-          expect(value.text.includes("42") || value.status === "kernel_died" || value.status === "timeout", `unclear end: ${short(value.text)}`);
+          expect(
+            value.text.includes("42") || value.status === "kernel_died" || value.status === "timeout",
+            `unclear end: ${short(value.text)}`,
+          );
         }
         const reply = await session.run(js("return globalThis.stolen"));
         expect(!/[0-9a-f]{32}/.test(reply.text), `the nonce came out: ${short(reply.text)}`);
@@ -85,7 +94,10 @@ const x5 = {
     const answers = [];
     for (let turn = 0; turn < 3; turn += 1) answers.push(await stage.bare.run("6 * 7", { timeoutMs: 1_500 }));
     await stage.bare.kill();
-    proves(answers.some((answer) => answer !== "42"), "no line was stolen");
+    proves(
+      answers.some((answer) => answer !== "42"),
+      "no line was stolen",
+    );
     return `commands of a bare kernel: ${answers.join(", ")}`;
   },
 };
@@ -94,7 +106,8 @@ const pollutions = {
   "Object.prototype": 'Object.prototype.polluted = "POLLUTED"; Object.prototype.toJSON = () => "POLLUTED"; return 1',
   "Array and Map": "Array.prototype.push = () => 0; Map.prototype.get = () => 0; return 1",
   JSON: 'JSON.stringify = () => "POLLUTED"; JSON.parse = () => ({ op: "POLLUTED" }); return 1',
-  TextEncoder: "TextEncoder.prototype.encode = () => new Uint8Array(9); TextEncoder.prototype.encodeInto = () => ({ read: 1e9, written: 1e9 }); return 1",
+  TextEncoder:
+    "TextEncoder.prototype.encode = () => new Uint8Array(9); TextEncoder.prototype.encodeInto = () => ({ read: 1e9, written: 1e9 }); return 1",
   Atomics: "Atomics.store = Atomics.exchange = () => 7; return 1",
   Promise: "Promise.prototype.then = () => {}; return 1",
   "forged __proto__": `${stealRing} put(3, CELL, '{"type":"display","data":{"__proto__":{"polluted":"POLLUTED"},"text/plain":"shown","constructor":{"prototype":{"polluted":"POLLUTED"}}},"__proto__":{"displayId":"x"}}'); return 1`,
@@ -108,17 +121,18 @@ const x6 = {
   async probe(stage) {
     const server = await stage.server(stage.walls[0]);
     await inLanes(Object.entries(pollutions), 3, async ([name, code]) => {
-        const session = await stage.session(server);
-        await session.run(js(code.replaceAll("CELL", "2")), { timeout_s: 3 });
-        const fresh = await server.admin.call("list_sessions");
-        protects(!fresh.whole.includes("POLLUTED"), `${name}: the server is polluted`);
-        const other = await server.admin.run("[1]", { session_id: server.neighbour });
-        protects(other.text.includes("[1]") && !other.whole.includes("POLLUTED"), `${name}: the neighbour is polluted`);
-        await session.close();
+      const session = await stage.session(server);
+      await session.run(js(code.replaceAll("CELL", "2")), { timeout_s: 3 });
+      const fresh = await server.admin.call("list_sessions");
+      protects(!fresh.whole.includes("POLLUTED"), `${name}: the server is polluted`);
+      const other = await server.admin.run("[1]", { session_id: server.neighbour });
+      protects(other.text.includes("[1]") && !other.whole.includes("POLLUTED"), `${name}: the neighbour is polluted`);
+      await session.close();
     });
   },
   async control() {
-    const merge = "const m=(a,b)=>{for(const k in b)typeof b[k]==='object'?m(a[k]??={},b[k]):a[k]=b[k]};m({},JSON.parse('{\"__proto__\":{\"polluted\":\"POLLUTED\"}}'));console.log({}.polluted)";
+    const merge =
+      'const m=(a,b)=>{for(const k in b)typeof b[k]===\'object\'?m(a[k]??={},b[k]):a[k]=b[k]};m({},JSON.parse(\'{"__proto__":{"polluted":"POLLUTED"}}\'));console.log({}.polluted)';
     const run = spawnSync(process.execPath, ["-e", merge], { encoding: "utf8" });
     proves(run.stdout.includes("POLLUTED"), run.stderr);
     return "a naive merge is polluted";
@@ -131,7 +145,11 @@ const x7 = {
   what: "remove the workspace itself, put a file or another folder in its place",
   async probe(stage) {
     for (const wall of stage.walls) {
-      for (const how of ["Deno.removeSync(W, { recursive: true })", 'Deno.removeSync(W, { recursive: true }); Deno.writeTextFileSync(W, "x")', 'Deno.mkdirSync(W + "/in"); Deno.renameSync(W + "/in", W)']) {
+      for (const how of [
+        "Deno.removeSync(W, { recursive: true })",
+        'Deno.removeSync(W, { recursive: true }); Deno.writeTextFileSync(W, "x")',
+        'Deno.mkdirSync(W + "/in"); Deno.renameSync(W + "/in", W)',
+      ]) {
         const session = await stage.session(await stage.server(wall));
         await session.run(js(`${how}; return 1`));
         for (const [tool, more] of [

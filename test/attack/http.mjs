@@ -1,26 +1,37 @@
 // Group C over HTTP: who may come in, with how much, and how slowly.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import { connect } from "node:net";
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { expect, js, proves, protects, short, sleep, timed, until } from "./case.mjs";
+import { expect, js, protects, proves, short, sleep, timed, until } from "./case.mjs";
 import { MAX_PEAK_MB, MAX_REPLY_BYTES, peakOf } from "./peak.mjs";
 import { rssMb, startHttp, startStdio } from "./server.mjs";
 import { tokens } from "./stage.mjs";
 
 const q = JSON.stringify;
 const MODERN = "2026-07-28";
-const initialize = q({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } } });
+const initialize = q({
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } },
+});
 const accept = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 
 /** A request as bytes would have it: any header, any body. */
 function send(server, { method = "POST", path = "/mcp", headers = {}, body = initialize, token = tokens.alice } = {}) {
   return new Promise((resolve, reject) => {
     const authorization = token ? { authorization: `Bearer ${token}` } : {};
-    const request = httpRequest({ host: "127.0.0.1", port: server.port, method, path, headers: { ...accept, ...authorization, ...headers } });
+    const request = httpRequest({
+      host: "127.0.0.1",
+      port: server.port,
+      method,
+      path,
+      headers: { ...accept, ...authorization, ...headers },
+    });
     request.on("response", (response) => {
       let text = "";
       response.setEncoding("utf8").on("data", (chunk) => {
@@ -56,7 +67,8 @@ function rawSocket(server, bytes) {
   return state;
 }
 
-const head = (more) => `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${tokens.alice}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n${more}`;
+const head = (more) =>
+  `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${tokens.alice}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n${more}`;
 
 const c37 = {
   id: "C37",
@@ -78,7 +90,10 @@ const c37 = {
     }
     await until("413 for chunks without end", () => / 413 /.test(chunked.text) || chunked.closed, 3_000);
     const lying = rawSocket(server, head("Content-Length: 100\r\n\r\n{}"));
-    const both = rawSocket(server, head("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n"));
+    const both = rawSocket(
+      server,
+      head("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n\r\n"),
+    );
     await until("a refused smuggle", () => / 400 /.test(both.text) || both.closed, 3_000);
     const { ms } = await timed(() => server.admin.call("list_sessions"));
     expect(ms < 1_500, `a real client waited ${Math.round(ms)} ms`);
@@ -131,7 +146,10 @@ const c39 = {
       [{ token: "wrong" }, 401],
       [{ token: `${tokens.alice}x` }, 401],
       [{ token: tokens.alice.slice(0, -1) }, 401],
-      [{ token: "", headers: { authorization: `Basic ${Buffer.from(`alice:${tokens.alice}`).toString("base64")}` } }, 401],
+      [
+        { token: "", headers: { authorization: `Basic ${Buffer.from(`alice:${tokens.alice}`).toString("base64")}` } },
+        401,
+      ],
       [{ token: "", headers: { authorization: tokens.alice } }, 401],
       [{ token: "", path: `/mcp?token=${tokens.alice}` }, 401],
       [{ token: "", path: `/mcp?access_token=${tokens.alice}&auth=Bearer%20${tokens.alice}` }, 401],
@@ -145,11 +163,20 @@ const c39 = {
     ];
     for (const [what, status] of cases) {
       const reply = await send(server, what).catch((error) => ({ status: error.code, text: "", headers: {} }));
-      expect(reply.status === status, `${q(what).replaceAll(tokens.alice, "TOKEN")} → ${reply.status}, expected ${status}`);
+      expect(
+        reply.status === status,
+        `${q(what).replaceAll(tokens.alice, "TOKEN")} → ${reply.status}, expected ${status}`,
+      );
       expect(!reply.text.includes(tokens.alice), "the token comes back");
       expect(reply.headers["access-control-allow-origin"] === undefined, "another origin is allowed to read");
     }
-    for (const host of ["Host: \r\n", "", "Host: evil.example\r\nHost: 127.0.0.1\r\n", "Host: 127.0.0.1\r\nHost: evil.example\r\n", "Host: 127.0.0.1, evil.example\r\n"]) {
+    for (const host of [
+      "Host: \r\n",
+      "",
+      "Host: evil.example\r\nHost: 127.0.0.1\r\n",
+      "Host: 127.0.0.1\r\nHost: evil.example\r\n",
+      "Host: 127.0.0.1, evil.example\r\n",
+    ]) {
       const rest = `Authorization: Bearer ${tokens.alice}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: ${initialize.length}\r\n\r\n${initialize}`;
       const state = rawSocket(server, `POST /mcp HTTP/1.1\r\n${host}${rest}`);
       await until("an answer", () => state.text !== "" || state.closed, 3_000);
@@ -169,7 +196,11 @@ const c40 = {
   what: "another tenant's session: every tool, resource and connection",
   async probe(stage) {
     const server = await stage.server("http");
-    const secret = await stage.session(server, `secret = ${q(stage.flag)}\nopen("secret.txt", "w").write(secret)\nsecret`, { session_name: "shared-name" });
+    const secret = await stage.session(
+      server,
+      `secret = ${q(stage.flag)}\nopen("secret.txt", "w").write(secret)\nsecret`,
+      { session_name: "shared-name" },
+    );
     const bob = await server.client({ token: tokens.bob });
     const cell = secret.reply.execution.execution_id;
     const tools = {
@@ -195,22 +226,43 @@ const c40 = {
         const nobodys = await bob.call(tool, { session_id: unknown.slice(0, id.length), ...args });
         expect(!theirs.whole.includes(stage.flag), `${tool} gives bob alice's secret`);
         const same = theirs.whole.replaceAll(id, "ID") === nobodys.whole.replaceAll(unknown.slice(0, id.length), "ID");
-        expect(theirs.isError && same, `${tool} tells a foreign id from an unknown one: ${short(theirs.text)} / ${short(nobodys.text)}`);
+        expect(
+          theirs.isError && same,
+          `${tool} tells a foreign id from an unknown one: ${short(theirs.text)} / ${short(nobodys.text)}`,
+        );
       }
     }
-    const read = (client, uri) => client.raw.readResource({ uri }).then((value) => q(value), (error) => `${error.code} ${error.message}`);
+    const read = (client, uri) =>
+      client.raw.readResource({ uri }).then(
+        (value) => q(value),
+        (error) => `${error.code} ${error.message}`,
+      );
     const foreign = await read(bob, `cell://${secret.id}/secret.txt`);
     const none = await read(bob, `cell://${unknown}/secret.txt`);
-    expect(!foreign.includes(stage.flag) && foreign.replaceAll(secret.id, "ID") === none.replaceAll(unknown, "ID"), `resources tell: ${short(foreign)} / ${short(none)}`);
+    expect(
+      !foreign.includes(stage.flag) && foreign.replaceAll(secret.id, "ID") === none.replaceAll(unknown, "ID"),
+      `resources tell: ${short(foreign)} / ${short(none)}`,
+    );
     const lists = (await bob.call("list_sessions")).whole + q(await bob.raw.listResources());
     expect(!lists.includes(secret.id) && !lists.includes("shared-name"), "bob's lists show alice's session");
     const named = await bob.run("1", { session_name: "shared-name" });
     expect(named.status === "ok", `alice's name is taken for bob: ${short(named.text)}`);
     await bob.call("close_session", { session_id: named.session, delete_files: true });
     const alices = await server.client({ token: tokens.alice });
-    const hijack = await send(server, { token: tokens.bob, headers: { "mcp-session-id": alices.mcpSession }, body: q({ jsonrpc: "2.0", id: 5, method: "tools/list" }) });
-    const nothing = await send(server, { token: tokens.bob, headers: { "mcp-session-id": "b5bd8a5e-0000-4000-8000-000000000000" }, body: q({ jsonrpc: "2.0", id: 5, method: "tools/list" }) });
-    expect(hijack.status === 404 && hijack.text === nothing.text, `a stolen connection: ${hijack.status} ${short(hijack.text)}`);
+    const hijack = await send(server, {
+      token: tokens.bob,
+      headers: { "mcp-session-id": alices.mcpSession },
+      body: q({ jsonrpc: "2.0", id: 5, method: "tools/list" }),
+    });
+    const nothing = await send(server, {
+      token: tokens.bob,
+      headers: { "mcp-session-id": "b5bd8a5e-0000-4000-8000-000000000000" },
+      body: q({ jsonrpc: "2.0", id: 5, method: "tools/list" }),
+    });
+    expect(
+      hijack.status === 404 && hijack.text === nothing.text,
+      `a stolen connection: ${hijack.status} ${short(hijack.text)}`,
+    );
     const left = await secret.run("secret");
     expect(left.text.includes(stage.flag), "bob changed alice's session");
     await bob.close();
@@ -227,7 +279,18 @@ const c40 = {
 
 const modern = (more = {}) => ({ "mcp-protocol-version": MODERN, "mcp-method": "tools/list", ...more });
 const modernBody = (version = MODERN) =>
-  q({ jsonrpc: "2.0", id: 1, method: "tools/list", params: { _meta: { "io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientInfo": { name: "x", version: "1" }, "io.modelcontextprotocol/clientCapabilities": {} } } });
+  q({
+    jsonrpc: "2.0",
+    id: 1,
+    method: "tools/list",
+    params: {
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": { name: "x", version: "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+      },
+    },
+  });
 
 const c41 = {
   id: "C41",
@@ -236,15 +299,27 @@ const c41 = {
   async probe(stage) {
     const server = await stage.server("http");
     const mismatched = await send(server, { headers: modern({ "mcp-method": "tools/call" }), body: modernBody() });
-    expect(mismatched.status === 400 && /-32020/.test(mismatched.text), `header ≠ body: ${mismatched.status} ${short(mismatched.text)}`);
-    const otherVersion = await send(server, { headers: modern({ "mcp-protocol-version": "2025-06-18" }), body: modernBody() });
+    expect(
+      mismatched.status === 400 && /-32020/.test(mismatched.text),
+      `header ≠ body: ${mismatched.status} ${short(mismatched.text)}`,
+    );
+    const otherVersion = await send(server, {
+      headers: modern({ "mcp-protocol-version": "2025-06-18" }),
+      body: modernBody(),
+    });
     expect(otherVersion.status === 400, `version in header ≠ body: ${otherVersion.status} ${short(otherVersion.text)}`);
     for (const method of ["GET", "DELETE", "PUT"]) {
       const reply = await send(server, { method, headers: modern(), body: "" });
       expect(reply.status === 405, `${method}: ${reply.status}`);
     }
-    const future = await send(server, { headers: modern({ "mcp-protocol-version": "2999-01-01" }), body: modernBody("2999-01-01") });
-    expect(future.status === 400 && /-32022/.test(future.text), `unknown version: ${future.status} ${short(future.text)}`);
+    const future = await send(server, {
+      headers: modern({ "mcp-protocol-version": "2999-01-01" }),
+      body: modernBody("2999-01-01"),
+    });
+    expect(
+      future.status === 400 && /-32022/.test(future.text),
+      `unknown version: ${future.status} ${short(future.text)}`,
+    );
   },
   async control(stage) {
     const reply = await send(await stage.server("http"), { headers: modern(), body: modernBody() });
@@ -253,7 +328,8 @@ const c41 = {
   },
 };
 
-const slowCell = 'import time\nopen("begun", "w").close()\nfor _ in range(25): time.sleep(0.1)\nopen("done", "w").close()\n"finished"';
+const slowCell =
+  'import time\nopen("begun", "w").close()\nfor _ in range(25): time.sleep(0.1)\nopen("done", "w").close()\n"finished"';
 
 /** A client starts a slow cell and is cut off; returns the session. */
 async function leaveInMidCell(stage, server, options) {
@@ -312,7 +388,9 @@ const b27 = {
       protects(grownMb < MAX_PEAK_MB, `the client does not read, and the server grew by ${Math.round(grownMb)} MB`);
       expect(reply.whole.length < MAX_REPLY_BYTES * 1.4, "the reply is too long");
     });
-    const server = await stage.ownServer((env) => startHttp({ args: ["--warm", "0", "--memory-mb", "256", "--auth-token", `alice=${tokens.alice}`], env }));
+    const server = await stage.ownServer((env) =>
+      startHttp({ args: ["--warm", "0", "--memory-mb", "256", "--auth-token", `alice=${tokens.alice}`], env }),
+    );
     const gone = await server.client({ token: tokens.alice });
     const leaving = new AbortController();
     const flood = gone.run('for i in range(40_000): print("z" * 5_000)', { timeout_s: 6 }, { signal: leaving.signal });
@@ -329,7 +407,8 @@ const b27 = {
     }
   },
   async control() {
-    const naive = "require('net').createServer((s) => { for (let i = 0; i < 300; i++) s.write(Buffer.alloc(1e6, 1)); }).listen(0, '127.0.0.1', function () { console.log(this.address().port); })";
+    const naive =
+      "require('net').createServer((s) => { for (let i = 0; i < 300; i++) s.write(Buffer.alloc(1e6, 1)); }).listen(0, '127.0.0.1', function () { console.log(this.address().port); })";
     const child = spawn(process.execPath, ["-e", naive], { stdio: ["ignore", "pipe", "ignore"] });
     const [port] = await once(child.stdout, "data");
     const socket = connect(Number(port), "127.0.0.1");
@@ -355,16 +434,30 @@ const b29 = {
     expect(zipped.status >= 400, `a gzip bomb is taken: ${zipped.status}`);
     expect(rssMb(server.pid) - before < 64, "a gzip bomb is unpacked");
     const session = await stage.session(server);
-    await session.run(js('Deno.writeTextFileSync(W + "/sparse", ""); Deno.truncateSync(W + "/sparse", 1e12); return 1'));
-    for (const read of [() => session.call("read_file", { path: "sparse" }), () => server.admin.raw.readResource({ uri: `cell://${session.id}/sparse` })]) {
-      const { value, ms } = await timed(() => read().then((reply) => reply.text ?? q(reply), (error) => error.message));
+    await session.run(
+      js('Deno.writeTextFileSync(W + "/sparse", ""); Deno.truncateSync(W + "/sparse", 1e12); return 1'),
+    );
+    for (const read of [
+      () => session.call("read_file", { path: "sparse" }),
+      () => server.admin.raw.readResource({ uri: `cell://${session.id}/sparse` }),
+    ]) {
+      const { value, ms } = await timed(() =>
+        read().then(
+          (reply) => reply.text ?? q(reply),
+          (error) => error.message,
+        ),
+      );
       expect(/bytes|large/.test(value) && ms < 2_000, `a sparse file: ${short(value)}`);
     }
     await session.call("delete_file", { path: "sparse" });
     const content = "x".repeat(9_000_000);
     const replies = [];
-    for (let turn = 0; turn < 10; turn += 1) replies.push(await session.call("write_file", { path: `f${turn}`, content }));
-    expect(replies.at(-1).isError && /storage_full|too_large/.test(replies.at(-1).text), `more than the disk is taken: ${short(replies.at(-1).text)}`);
+    for (let turn = 0; turn < 10; turn += 1)
+      replies.push(await session.call("write_file", { path: `f${turn}`, content }));
+    expect(
+      replies.at(-1).isError && /storage_full|too_large/.test(replies.at(-1).text),
+      `more than the disk is taken: ${short(replies.at(-1).text)}`,
+    );
   },
   async control() {
     const bytes = gunzipSync(gzipSync(Buffer.alloc(50e6))).length;

@@ -27,12 +27,26 @@ export async function checkInvariants(server, before) {
   );
   protects(reply.text.includes(server.keep), `the neighbour lost its variable: ${reply.text.slice(0, 200)}`);
   protects(neighbourMs < maxAnswerMs(), `the neighbour took ${Math.round(neighbourMs)} ms to answer`);
-  await settles(() => processesOf(server) <= before.processes, "processes are left", () => processesOf(server));
-  await settles(() => readdirSync(server.tmpDir).length === 0, "temporary files are left", () =>
-    readdirSync(server.tmpDir).join(", "),
+  await settles(
+    () => processesOf(server) <= before.processes,
+    "processes are left",
+    () => processesOf(server),
   );
-  await settles(() => strays(server).length === 0, "folders of ended kernels are left", () => strays(server).join(", "));
-  await settles(() => fdsOf(server) <= before.fds + FD_SLACK, "descriptors are left", () => fdsOf(server));
+  await settles(
+    () => readdirSync(server.tmpDir).length === 0,
+    "temporary files are left",
+    () => readdirSync(server.tmpDir).join(", "),
+  );
+  await settles(
+    () => strays(server).length === 0,
+    "folders of ended kernels are left",
+    () => strays(server).join(", "),
+  );
+  await settles(
+    () => fdsOf(server) <= before.fds + FD_SLACK,
+    "descriptors are left",
+    () => fdsOf(server),
+  );
   const grown = () => rssMb(server.pid) - before.rss;
   await settles(
     async () => {

@@ -1,5 +1,16 @@
 // Changes files as fast as it can, until it is killed: node racer.mjs swap|rewrite|truncate FOLDER [OUTSIDE]
-import { closeSync, ftruncateSync, lstatSync, mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  ftruncateSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 
 const [, , mode, folder, outside] = process.argv;
 process.chdir(folder);

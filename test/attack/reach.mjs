@@ -41,7 +41,9 @@ const x2 = breakOut({
       "data:": subWorker(read),
       inherit: subWorker(read, ', deno: { permissions: "inherit" }'),
       "read: inherit": subWorker(read, ', deno: { permissions: { read: "inherit" } }'),
-      nested: subWorker(`const w = new Worker("data:text/javascript," + encodeURIComponent(${q(read)}), { type: "module" }); w.onmessage = (e) => postMessage(e.data); w.onerror = (e) => { e.preventDefault(); postMessage(e.message); }`),
+      nested: subWorker(
+        `const w = new Worker("data:text/javascript," + encodeURIComponent(${q(read)}), { type: "module" }); w.onmessage = (e) => postMessage(e.data); w.onerror = (e) => { e.preventDefault(); postMessage(e.message); }`,
+      ),
       "blob:": `return await new Promise((r) => { const w = new Worker(URL.createObjectURL(new Blob([${q(read)}], { type: "text/javascript" })), { type: "module" }); w.onmessage = (e) => r(e.data); w.onerror = (e) => { e.preventDefault(); r(e.message); }; })`,
       "node:worker_threads": `const { Worker } = await import("node:worker_threads"); return await new Promise((r) => { const w = new Worker(${q(`require("node:worker_threads").parentPort.postMessage(String(require("node:fs").readFileSync(${q(flagFile)})))`)}, { eval: true }); w.on("message", r); w.on("error", (e) => r(e.message)); })`,
     };
@@ -51,7 +53,10 @@ const x2 = breakOut({
     return {
       "read: all": subWorker(read, ", deno: { permissions: { read: true } }"),
       "read: the root": subWorker(read, ', deno: { permissions: { read: ["/"] } }'),
-      "write: all": subWorker(`Deno.writeTextFileSync(${q(`${flagFile}.sub`)}, "x"); postMessage(${GOT})`, ", deno: { permissions: { write: true } }"),
+      "write: all": subWorker(
+        `Deno.writeTextFileSync(${q(`${flagFile}.sub`)}, "x"); postMessage(${GOT})`,
+        ", deno: { permissions: { write: true } }",
+      ),
     };
   },
 });
@@ -66,10 +71,27 @@ const x3 = {
       const server = await stage.server(wall);
       const session = await stage.session(server);
       const cache = join(server.dataDir, "cache");
-      const places = ["/cell/host/worker.js", "/cell/snapshot", "/cell/site/x.pth", "/cell/pyodide/x", "/cell/deno-dir/x", "/cell/x", cache];
-      const others = [join(pyodideDir, "python_stdlib.zip"), join(pyodideDir, "planted"), new URL("../../dist/kernels/wasm/host/worker.js", import.meta.url).pathname];
+      const places = [
+        "/cell/host/worker.js",
+        "/cell/snapshot",
+        "/cell/site/x.pth",
+        "/cell/pyodide/x",
+        "/cell/deno-dir/x",
+        "/cell/x",
+        cache,
+      ];
+      const others = [
+        join(pyodideDir, "python_stdlib.zip"),
+        join(pyodideDir, "planted"),
+        new URL("../../dist/kernels/wasm/host/worker.js", import.meta.url).pathname,
+      ];
       for (const path of [...places, ...others]) {
-        for (const way of ["Deno.openSync(P, { append: true }).close()", "Deno.openSync(P, { write: true, create: true }).close()", "Deno.renameSync(P, P + 2)", "Deno.chmodSync(P, 0o777)"]) {
+        for (const way of [
+          "Deno.openSync(P, { append: true }).close()",
+          "Deno.openSync(P, { write: true, create: true }).close()",
+          "Deno.renameSync(P, P + 2)",
+          "Deno.chmodSync(P, 0o777)",
+        ]) {
           const reply = await session.run(js(`const P = ${q(path)}; ${way}; return ${GOT}`));
           expect(!reply.text.includes("GOT-THROUGH"), `${way} on ${path} with --jail ${wall}`);
         }
@@ -80,7 +102,9 @@ const x3 = {
   async control(stage) {
     const folder = join(stage.folder, "scratch");
     mkdirSync(folder, { recursive: true });
-    const text = await stage.bare.run(js(`Deno.writeTextFileSync(${q(join(folder, "worker.js"))}, "x"); return ${GOT}`));
+    const text = await stage.bare.run(
+      js(`Deno.writeTextFileSync(${q(join(folder, "worker.js"))}, "x"); return ${GOT}`),
+    );
     proves(text.includes("GOT-THROUGH"), text);
     return "a bare kernel writes beside its code";
   },
@@ -88,7 +112,8 @@ const x3 = {
 
 function fingerprint() {
   const hash = createHash("sha256");
-  for (const name of readdirSync(pyodideDir).sort()) hash.update(name).update(name.endsWith(".mjs") ? readFileSync(join(pyodideDir, name)) : "");
+  for (const name of readdirSync(pyodideDir).sort())
+    hash.update(name).update(name.endsWith(".mjs") ? readFileSync(join(pyodideDir, name)) : "");
   return hash.digest("hex");
 }
 

@@ -18,13 +18,16 @@ export function printReport(results, { seconds, jailObstacle, privateNetwork }) 
   for (const { id, outcome, detail } of told) console.log(`${id} ${outcome}: ${detail}`);
 
   console.log(`\nWalls tried: ${jailObstacle ? `Deno alone (${jailObstacle})` : "Deno and bubblewrap; Deno alone"}.`);
-  if (!privateNetwork) console.log("No network namespace of our own: attacks on other addresses than loopback were left out.");
+  if (!privateNetwork)
+    console.log("No network namespace of our own: attacks on other addresses than loopback were left out.");
   const counted = results.filter(({ outcome }) => outcome !== "n/a");
   for (const kind of ["S5", "I4", "A2*", "A2", "H1"]) {
     const own = counted.filter((result) => result.class === kind);
     if (own.length === 0) continue;
     const passed = own.filter(({ outcome }) => outcome === "passed").length;
-    console.log(`${kind.padEnd(4)} ${passed} of ${own.length} passed, weight ${passed * weights[kind]} of ${own.length * weights[kind]}`);
+    console.log(
+      `${kind.padEnd(4)} ${passed} of ${own.length} passed, weight ${passed * weights[kind]} of ${own.length * weights[kind]}`,
+    );
   }
   const invalid = counted.filter(({ outcome }) => outcome === "invalid");
   const closed = counted.filter(({ class: kind, outcome }) => outcome !== "passed" && (kind === "S5" || kind === "I4"));
@@ -33,13 +36,20 @@ export function printReport(results, { seconds, jailObstacle, privateNetwork }) 
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all") closed.push({ id: "bubblewrap is missing" });
   const open = closed.length + invalid.length + hurt.length === 0;
   const reasons = [...new Set([...closed, ...hurt, ...invalid])].map(({ id }) => id).join(", ");
-  console.log(`\nGate ${open ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`);
+  console.log(
+    `\nGate ${open ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`,
+  );
   return open;
 }
 
 function printTable(head, rows) {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => [...row[column]].length)));
   for (const row of [head, ...rows]) {
-    console.log(row.map((cell, column) => cell + " ".repeat(widths[column] - [...cell].length)).join("  ").trimEnd());
+    console.log(
+      row
+        .map((cell, column) => cell + " ".repeat(widths[column] - [...cell].length))
+        .join("  ")
+        .trimEnd(),
+    );
   }
 }

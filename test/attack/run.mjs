@@ -17,6 +17,8 @@ if (process.platform !== "linux") {
   process.exit(process.env.CELLWRIGHT_REQUIRE === "all" ? 1 : 0);
 }
 if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) process.exit(runInside());
+// The servers that do not notice our end are ended by a listener for it.
+for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => process.exit(130));
 // A promise that nobody waits for any more, of a case that has failed, must not end the others.
 process.on("unhandledRejection", (error) => process.stderr.write(`nobody waited for: ${error?.stack ?? error}\n`));
 
@@ -82,7 +84,10 @@ async function runCase(one, stage) {
   }
   if (problems.length === 0) return finish("passed", result.detail);
   result.hurt = problems.some((error) => error.hurt || !(error instanceof Failure));
-  return finish("FAILED", problems.map((error) => (error instanceof Failure ? error.message : short(error.stack, 300))).join("; "));
+  return finish(
+    "FAILED",
+    problems.map((error) => (error instanceof Failure ? error.message : short(error.stack, 300))).join("; "),
+  );
 
   function finish(outcome, detail) {
     return { ...result, outcome, detail, seconds: (performance.now() - started) / 1000 };
@@ -112,7 +117,14 @@ async function inTime(work) {
  */
 function runInside() {
   const nameservers = readFileSync("/etc/resolv.conf", "utf8").match(/^nameserver\s+\S+/gm) ?? [];
-  const addresses = ["169.254.169.254", "10.0.0.1", "192.168.0.1", "fd00:ec2::254", "fe80::1", ...nameservers.map((line) => line.split(/\s+/)[1])];
+  const addresses = [
+    "169.254.169.254",
+    "10.0.0.1",
+    "192.168.0.1",
+    "fd00:ec2::254",
+    "fe80::1",
+    ...nameservers.map((line) => line.split(/\s+/)[1]),
+  ];
   const commands = ["ip link set lo up", ...addresses.map((address) => `ip addr add ${address} dev lo || true`)];
   const script = `${commands.join("\n")} 2>/dev/null\nexec "$@"`;
   const own = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];

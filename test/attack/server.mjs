@@ -12,6 +12,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 const programPath = process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
 
+/** Installing packages is the server's own use of the network. It is not what is attacked here, and would hide what is. */
+const always = ["--no-install"];
+
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
 function makeDataDir() {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-attack-data-"));
@@ -26,7 +29,7 @@ function programEnv(extra) {
 
 /** Over stdio, with one client. `launcher` is a command to put in front, for limits around the whole program. */
 export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(), launcher = [] } = {}) {
-  const [command, ...rest] = [...launcher, process.execPath, programPath, "--data-dir", dataDir, ...args];
+  const [command, ...rest] = [...launcher, process.execPath, programPath, ...always, "--data-dir", dataDir, ...args];
   const transport = new StdioClientTransport({ command, args: rest, env: programEnv(env), stderr: "pipe" });
   let stderr = "";
   transport.stderr?.on("data", (chunk) => {
@@ -48,10 +51,14 @@ export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(),
 
 /** Over HTTP on a free port of loopback. */
 export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
-  const child = spawn(process.execPath, [programPath, "serve", "--port", "0", "--data-dir", dataDir, ...args], {
-    env: programEnv(env),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const child = spawn(
+    process.execPath,
+    [programPath, "serve", ...always, "--port", "0", "--data-dir", dataDir, ...args],
+    {
+      env: programEnv(env),
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   // Unlike one over stdio it does not notice that we are gone.
   const last = () => child.kill("SIGKILL");
   process.once("exit", last);
@@ -158,7 +165,9 @@ export function rssMb(pid) {
 
 /** The program over stdio without a client: lines are written and read by hand. */
 export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
-  const child = spawn(process.execPath, [programPath, "--data-dir", dataDir, ...args], { env: programEnv(env) });
+  const child = spawn(process.execPath, [programPath, ...always, "--data-dir", dataDir, ...args], {
+    env: programEnv(env),
+  });
   const lines = [];
   const waiting = new Set();
   let rest = "";

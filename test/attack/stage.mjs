@@ -21,7 +21,12 @@ const recipes = {
   none: (env) => startStdio({ args: ["--jail", "none", ...LIMITS], env }),
   http: (env) =>
     startHttp({
-      args: [...LIMITS, "--max-request-mb", "16", ...Object.entries(tokens).flatMap(([n, t]) => ["--auth-token", `${n}=${t}`])],
+      args: [
+        ...LIMITS,
+        "--max-request-mb",
+        "16",
+        ...Object.entries(tokens).flatMap(([n, t]) => ["--auth-token", `${n}=${t}`]),
+      ],
       env,
     }),
 };
@@ -151,7 +156,14 @@ export class Stage {
       const keep = randomFlag();
       const reply = await admin.run(`keep = ${JSON.stringify(keep)}\nopen("secret.txt", "w").write(keep)`);
       if (reply.status !== "ok") throw new Error(`the neighbour did not start: ${reply.text.slice(0, 500)}`);
-      Object.assign(server, { admin, keep, neighbour: reply.session, tmpDir, starting, kept: new Set([reply.session]) });
+      Object.assign(server, {
+        admin,
+        keep,
+        neighbour: reply.session,
+        tmpDir,
+        starting,
+        kept: new Set([reply.session]),
+      });
       return server;
     })();
     return starting;

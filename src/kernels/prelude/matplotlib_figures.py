@@ -68,7 +68,7 @@ def _use_own_canvas(module):
 
         @classmethod
         def pyplot_show(cls, *_args, block=None, **_options):
-            # A window that stays open while code goes on, as in plt.pause(): its last state is shown when the cell ends.
+            # A window that stays open while code goes on, as for plt.pause(): its last state is shown at the end.
             if block is not False:
                 _show_open(Gcf)
                 Gcf.destroy_all()

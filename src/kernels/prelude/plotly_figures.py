@@ -1,4 +1,4 @@
-"""plotly: a figure as JSON, as a page that needs no network, and as a few lines about its traces. No browser is opened."""
+"""plotly: a figure as JSON, as a page that needs no network, and in a few lines of words. No browser is opened."""
 
 import json
 import sys
@@ -67,7 +67,8 @@ def _bundle(figure, config=None):
     summary = plotly_summary.summary(content)
     if len(text) > _MAX_JSON_CHARS:
         size = f"{len(text) / 1e6:.0f} MB"
-        return {"text/plain": f"{summary}\n(The figure itself is too large to show, {size}: fig.write_html(path) keeps it.)"}
+        note = f"(The figure itself is too large to show, {size}: fig.write_html(path) keeps it.)"
+        return {"text/plain": f"{summary}\n{note}"}
     data = {"text/plain": summary, "application/vnd.plotly.v1+json": content}
     page = _page(figure, config)
     if page is not None:

@@ -1,4 +1,4 @@
-"""A plotly figure in words, for a reader who cannot see it: title, axes, and of each trace its kind, size and ranges."""
+"""A plotly figure in words, for a reader who cannot see it: title, axes, and each trace's kind, size and ranges."""
 
 import array
 import base64

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -84,6 +84,23 @@ describeWithMicropip("the network of an installation", (micropip) => {
     });
     expect(contents(await viaProxy.image(["thing"]))).toEqual(["thing 1.0 (index)"]);
     expect(proxy.hits).toContain("http://index.invalid/simple/thing/");
+  });
+
+  test("without an address, micropip's own index is asked, and no other", async () => {
+    const targets = new Set<string>();
+    const proxy = createTcpServer((socket) => {
+      socket.once("data", (data) => {
+        targets.add(/^CONNECT (\S+) /.exec(data.toString())?.[1] ?? data.toString());
+        socket.end("HTTP/1.1 502 No\r\n\r\n");
+      });
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    afterAll(() => proxy.close());
+    const env = { HTTPS_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+    const { image } = testPackages({ packageIndex: undefined, packageDir: folder, env });
+    const { message } = await failure(image(["thing"]));
+    expect(message).toContain("The package index could not be asked for thing");
+    expect(targets.size).toBe(1);
   });
 
   test("a server that says nothing can be given up, which leaves nothing", async () => {

@@ -2,12 +2,14 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, realpath, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import type { ResolvedPackage } from "../host/install-frames.ts";
 import type { Sources } from "../sources.ts";
 import type { Distribution } from "./distribution.ts";
 import { createDownloads, type SilentHosts } from "./downloads.ts";
 import { createDraft, removeDeadDrafts } from "./drafts.ts";
+import { packageError } from "./failure.ts";
 import { imageId, openImage, type SealedImage, seal } from "./image.ts";
 import type { IndexAddress } from "./index-address.ts";
 import { type InstallerConfig, startInstaller } from "./installer.ts";
@@ -105,7 +107,7 @@ export async function buildImage(build: Build): Promise<SealedImage> {
   } catch (error) {
     // What an aborted process complains about is our own doing.
     signal.throwIfAborted();
-    throw error;
+    throw translated(error, requirements);
   } finally {
     signal.removeEventListener("abort", abort);
     await stop();
@@ -113,8 +115,18 @@ export async function buildImage(build: Build): Promise<SealedImage> {
   }
 }
 
+/** What the system says about our own folders, in our words. */
+function translated(error: unknown, requirements: string[]): unknown {
+  if (!(error instanceof Error) || !("syscall" in error)) return error;
+  const told = `${requirements.join(", ")} could not be installed`;
+  if (["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "")) {
+    return new CellwrightError("storage_full", `The disk is full: ${told}.`, { cause: error });
+  }
+  return packageError(`${told}: ${error.message}.`, "Make the folder of --data-dir writable, or name another.", error);
+}
+
 /** Good for the versions that made it, on the machine that made it. */
-function snapshotName({ versions }: Sources): string {
+export function snapshotName({ versions }: Sources): string {
   return `python-${versions.pyodide}-${versions.deno}-${process.platform}-${process.arch}`;
 }
 

@@ -13,7 +13,13 @@ export interface DenoChild {
   send(line: object): void;
   kill(): void;
   /** Resolves when it is gone and all it said was reported. Never rejects. */
-  exited: Promise<{ code: number | null; signal: string | null; stderr: string }>;
+  exited: Promise<DenoExit>;
+}
+
+export interface DenoExit {
+  code: number | null;
+  signal: string | null;
+  stderr: string;
 }
 
 export interface DenoChildOptions<Report> {

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { CellwrightError } from "../../../errors.ts";
 import type { Sources } from "../sources.ts";
 
 /** Pyodide's own packages: where their files are, and what the lock beside Pyodide says of them. */
@@ -24,6 +25,9 @@ export function readDistribution(sources: Sources, baseUrl: string | undefined):
   const lock = readFileSync(join(sources.pyodideDir, "pyodide-lock.json"), "utf8");
   const { packages } = JSON.parse(lock) as { packages: Record<string, LockedPackage> };
   const url = baseUrl ?? usualUrl(sources);
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    throw new CellwrightError("invalid_input", `--pyodide-base-url is not an http or https address: ${url}`);
+  }
   return {
     url: url.endsWith("/") ? url : `${url}/`,
     packages,

@@ -40,6 +40,14 @@ export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | u
   return undefined;
 }
 
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function addressOf(text: string, origin: string): IndexAddress {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (!url || !["http:", "https:"].includes(url.protocol)) {
@@ -51,6 +59,6 @@ function addressOf(text: string, origin: string): IndexAddress {
   url.username = "";
   url.password = "";
   if (!username && !password) return { url: url.href };
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const credentials = [username, password].map(decoded).join(":");
   return { url: url.href, authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
 }

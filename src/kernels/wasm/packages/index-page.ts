@@ -31,6 +31,14 @@ function filesInHtml(text: string, pageUrl: string): IndexFile[] {
     const url = new URL(address, pageUrl);
     const sha256 = /sha256=([0-9a-f]{64})/.exec(url.hash)?.[1];
     url.hash = "";
-    return [{ name: decodeURIComponent(url.pathname.split("/").at(-1) ?? ""), url, sha256 }];
+    return [{ name: decoded(url.pathname.split("/").at(-1) ?? ""), url, sha256 }];
   });
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

@@ -1,9 +1,10 @@
 import { extname, join } from "node:path";
+import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import type { InstallReport, InstallRequest, ResolvedPackage } from "../host/install-frames.ts";
 import { denoEnv, runArgs } from "../launch.ts";
 import type { Sources } from "../sources.ts";
-import { startDeno } from "./deno-child.ts";
+import { type DenoExit, startDeno } from "./deno-child.ts";
 import type { Downloads } from "./downloads.ts";
 import { failureOf, packageError } from "./failure.ts";
 
@@ -30,6 +31,19 @@ export interface Installer {
     accept: (lock: ResolvedPackage[]) => Promise<boolean>,
   ): Promise<ResolvedPackage[]>;
   end(): Promise<void>;
+}
+
+/** Nobody planned for this. Its last words are for the log; the first line of an error is what a reader can use. */
+function endedEarly({ code, signal, stderr }: DenoExit, requirements: string[]): CellwrightError {
+  if (/No space left|os error 28|Disk quota/.test(stderr)) {
+    return new CellwrightError("storage_full", `The disk is full: ${requirements.join(", ")} could not be installed.`);
+  }
+  const end = signal ? `was killed by ${signal}` : `ended with code ${code}`;
+  const words = stderr.split("\n").filter((line) => /^\S*(Error|Exception)\b|^error:/.test(line));
+  return packageError(
+    `Cannot install ${requirements.join(", ")}: the installer ${end}. ${words.at(-1) ?? ""}`.trim(),
+    "Try again. If it happens again, the log on stderr has more with --log-level debug.",
+  );
 }
 
 export function startInstaller(config: InstallerConfig): Installer {
@@ -76,16 +90,7 @@ export function startInstaller(config: InstallerConfig): Installer {
           } else if (report.type === "done") resolve(lock);
           else if (report.type === "failed") reject(failureOf(report.failures, request.requirements));
         };
-        void child.exited.then(({ code, signal, stderr }) => {
-          const end = signal ? `was killed by ${signal}` : `ended with code ${code}`;
-          const detail = stderr.trim().slice(-2_000);
-          reject(
-            packageError(
-              `Cannot install ${request.requirements.join(", ")}: the installer ${end}. ${detail}`.trim(),
-              "Try again. If it happens again, the log on stderr has more with --log-level debug.",
-            ),
-          );
-        });
+        void child.exited.then((exit) => reject(endedEarly(exit, request.requirements)));
       });
       child.send({ op: "resolve", ...request } satisfies InstallRequest);
       return finished;

@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import type { Sources } from "../sources.ts";
-import { buildImage, removeImage } from "./build.ts";
+import { buildImage, removeImage, snapshotName } from "./build.ts";
 import { type Distribution, readDistribution } from "./distribution.ts";
 import type { SilentHosts } from "./downloads.ts";
 import { describeImage, type Image, openImage, type SealedImage, touchImage } from "./image.ts";
@@ -150,6 +150,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
         await removeImage(join(imagesDir, image.id));
         removed.push(image);
       }
+      await removeRemains();
       const left = new Set(await folders());
       for (const key of await readdir(requestsDir).catch(() => [])) {
         const file = join(requestsDir, key);
@@ -165,13 +166,21 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
     },
   };
 
+  /** What an interrupted prune, and other versions of Cellwright, left behind. */
+  async function removeRemains(): Promise<void> {
+    const halves = (await readdir(imagesDir).catch(() => [])).filter((name) => name.startsWith(".removed-"));
+    for (const name of halves) await rm(join(imagesDir, name), { recursive: true, force: true });
+    const snapshots = (await readdir(workDir).catch(() => [])).filter((name) => name.startsWith("python-"));
+    for (const name of snapshots.filter((name) => name !== snapshotName(sources))) await rm(join(workDir, name));
+  }
+
   async function folders(): Promise<string[]> {
     return (await readdir(imagesDir).catch(() => [])).filter((name) => /^[0-9a-f]+$/.test(name));
   }
 
   async function described() {
     const all = await Promise.all((await folders()).map((id) => describeImage(join(imagesDir, id))));
-    return all.filter((image) => image !== undefined);
+    return all.filter((image) => image !== undefined).sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
   }
 }
 
