@@ -99,8 +99,8 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
       createLog("error", (line) => log.push(line)),
     );
     expect(log.join()).toContain("secret detail");
-    const { code } = _meta?.["cellwright/error"] as { code: string };
-    return { code, text: JSON.stringify(content) };
+    const error = _meta?.["cellwright/error"] as { code: string } | undefined;
+    return { code: error?.code, text: JSON.stringify(content) };
   },
 };
 

@@ -55,11 +55,12 @@ describeWith("index", "packages from the index", () => {
     INSTALL_MS,
   );
 
-  test("with --no-install stay missing", async () => {
+  test("with --no-install stay missing, and the error says how to get them", async () => {
     const client = await startStdio({ args: ["--no-install"] });
     const { text, execution } = await client.run("import sympy");
     expect(execution.status).toBe("error");
     expect(text).toContain("ModuleNotFoundError");
+    expect(text).toContain("install_packages");
   });
 
   test(

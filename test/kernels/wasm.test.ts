@@ -98,7 +98,7 @@ test.each([
   ["sockets", "import socket; socket.create_connection(('127.0.0.1', 80))", "OSError", "has no network"],
   ["urllib", "import urllib.request; urllib.request.urlopen('http://x.example')", "URLError", "has no network"],
   ["a shell line", "!ls", "SyntaxError", "has no shell"],
-  ["a missing package", "import numpy", "ModuleNotFoundError", "is not installed in this kernel"],
+  ["a missing package", "import numpy", "ModuleNotFoundError", "is not installed in this session"],
 ])("%s is refused with a sentence that says what to do", async (_name, code, name, sentence) => {
   const error = failure(await run(kernel, code));
   expect(error).toMatchObject({ name });

@@ -47,8 +47,8 @@ def _explain_missing_module(error):
         error.add_note("This kernel runs in WebAssembly and has one process. Run the work in order, or use asyncio.")
     elif missing is error:
         error.add_note(
-            f"`{missing.name}` is not installed in this kernel. It has Python's standard library, and modules that lie "
-            "in the workspace."
+            f"`{missing.name}` is not installed in this session. Ask for it with install_packages, or import it at the "
+            "top of a cell, outside of functions and conditions."
         )
 
 
