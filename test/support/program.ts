@@ -1,18 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from "@modelcontextprotocol/client";
 import { StdioClientTransport as StdioV2 } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as StdioV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport as HttpV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { onTestFinished } from "vitest";
+import { linkTestCache, programPath } from "./paths.ts";
 
-/** The built program, as users start it. */
-export const programPath = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+export { programPath } from "./paths.ts";
 
 /** Clients of all protocol eras that users have. */
 export const clientKinds = ["v1", "v2 legacy", "v2 modern"] as const;
@@ -48,9 +47,7 @@ export interface TestClient {
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
 export function temporaryDataDir(atEnd: AtEnd = onTestFinished): string {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-test-"));
-  const cache = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
-  mkdirSync(cache, { recursive: true });
-  symlinkSync(cache, join(dir, "cache"));
+  linkTestCache(dir);
   atEnd(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }

@@ -7,6 +7,9 @@ import { join } from "node:path";
 import { describe, test } from "vitest";
 import type { Wheel } from "./wheels.ts";
 
+/** Each test starts several processes that hold a whole Python: on a loaded machine that takes its time. */
+const TIMEOUT_MS = 180_000;
+
 const VERSION = "0.11.1";
 const FILE = `micropip-${VERSION}-py3-none-any.whl`;
 const folder = join(import.meta.dirname, "../../../.cache/test-wheels");
@@ -14,7 +17,7 @@ const folder = join(import.meta.dirname, "../../../.cache/test-wheels");
 /** `describe` for a suite that needs it. Without it the suite is skipped with the reason in its title. */
 export function describeWithMicropip(title: string, suite: (micropip: Wheel) => void): void {
   const found = find();
-  if (typeof found !== "string") describe(title, () => suite(found));
+  if (typeof found !== "string") describe(title, { timeout: TIMEOUT_MS }, () => suite(found));
   else if (process.env.CELLWRIGHT_REQUIRE === "all") {
     describe(title, () => {
       test("micropip's wheel is there", () => {

@@ -20,11 +20,12 @@ async def run(host, request):
     from install_failure import Failed
     from install_places import Places
     from install_resolution import resolve
-    from install_unpack import check, unpack
+    from install_unpack import check, inspect, unpack
 
     try:
         places = Places(host, request, report)
         packages = await resolve(places, request, report)
+        inspect(packages)
         report("resolved", packages=[package.summary() for package in packages])
         await host.allowed()
         for number, package in enumerate(packages, 1):

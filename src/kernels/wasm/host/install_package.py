@@ -19,6 +19,7 @@ class Package:
         self.data = None
         self.extras = None
         self.needs = set()
+        self.unpacked = []
 
     async def requires(self, extras):
         """What it needs for itself, and for these extras beside that."""

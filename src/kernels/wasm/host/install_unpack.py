@@ -12,7 +12,7 @@ import zipfile
 from importlib._bootstrap_external import _code_to_hash_pyc
 
 from install_failure import Failed, Failure
-from install_package import LibraryPackage
+from install_package import LibraryPackage, LockedPackage
 from micropip._vendored.packaging.src.packaging.utils import canonicalize_name
 from pyodide.ffi import to_js
 
@@ -23,6 +23,24 @@ _MAX_BYTES = 2 * 1024**3
 _SITE = "/site"
 # Files between two looks at whether anybody still waits for us.
 _BATCH = 50
+
+
+def inspect(packages):
+    """Looks through all archives before anything is unpacked. Raises Failed with all that no package should have."""
+    failures = []
+    for package in packages:
+        try:
+            with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
+                for entry in archive.infolist():
+                    _inspect(entry, package)
+                if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
+                    raise _unsafe(package, "it unpacks to more than 2 GB")
+        except zipfile.BadZipFile as error:
+            failures.append(Failure("broken", package.name, detail=f"{package.file}: {error}"))
+        except Failure as failure:
+            failures.append(failure)
+    if failures:
+        raise Failed(failures)
 
 
 async def unpack(package, host):
@@ -37,15 +55,14 @@ async def unpack(package, host):
 
     try:
         with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
-            members = [(entry, _target(entry, package)) for entry in archive.infolist()]
-            if sum(entry.file_size for entry, _ in members) > _MAX_BYTES:
-                raise _unsafe(package, "it unpacks to more than 2 GB")
-            for number, (entry, path) in enumerate(members):
+            for number, entry in enumerate(archive.infolist()):
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
+                path = None if entry.is_dir() else _moved(entry.filename)
                 if path:
                     data = archive.read(entry)
                     write(path, data)
+                    package.unpacked.append(path)
                     if path.endswith(".py"):
                         _compile(path, data, write)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
@@ -62,14 +79,20 @@ def check(packages):
         found = installed.get(package.name)
         if found is None or found.version != package.version:
             raise _incomplete(package, "its metadata is not there")
-        for row in csv.reader((found.read_text("RECORD") or "").splitlines()):
-            path = _moved(row[0]) if row else None
-            if path and not found.locate_file(path).exists():
+        for path in [*package.unpacked, *_recorded(found, package)]:
+            if not found.locate_file(path).exists():
                 raise _incomplete(package, f"{path} is missing")
 
 
-def _target(entry, package):
-    """Where a member goes, relative to the image; None for what is not unpacked."""
+def _recorded(found, package):
+    """What the package's own list says. The distribution takes tests out of its packages; there, the lock's hash vouches."""
+    if isinstance(package, LockedPackage):
+        return []
+    rows = csv.reader((found.read_text("RECORD") or "").splitlines())
+    return [path for row in rows if row and (path := _moved(row[0]))]
+
+
+def _inspect(entry, package):
     name = entry.filename
     parts = name.rstrip("/").split("/")
     if "\\" in name or re.match(r"[A-Za-z]:|/", name) or any(part in ("", ".", "..") for part in parts):
@@ -79,11 +102,10 @@ def _target(entry, package):
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise _unsafe(package, f"{name!r} is a link or a device")
-    return None if name.endswith("/") else _moved(name)
 
 
 def _moved(name):
-    """A wheel's `.data` folder holds what goes elsewhere. Only modules do here; there is no place for scripts."""
+    """Where a member goes, relative to the image; None for what is not unpacked. A wheel's `.data` folder holds what goes elsewhere. Only modules do here; there is no place for scripts."""
     match = re.match(r"[^/]+\.data/([^/]+)/(.+)", name)
     if not match:
         return None if name.startswith("../") else name
@@ -106,7 +128,7 @@ def _compile(path, data, write):
 
 
 def _unsafe(package, detail):
-    return Failed([Failure("unsafe", package.name, detail=f"{package.file}: {detail}")])
+    return Failure("unsafe", package.name, detail=f"{package.file}: {detail}")
 
 
 def _incomplete(package, detail):
