@@ -24,9 +24,9 @@ describeWith("bubblewrap", "a jail", () => {
     const system = ["/bin", "/lib", "/lib64", "/usr"].map((path) => ({ from: path, at: path }));
     const jail: Jail = {
       readOnly: system,
-      readWrite: [{ from: folder, at: "/work" }],
+      readWrite: [{ from: folder, at: "/held" }],
       env: { ONLY: "this" },
-      workingDir: "/work",
+      workingDir: "/held",
     };
     const args = bubblewrapArgs(jail, ["/bin/sh", "-c", script]);
     const withoutInfo = args.filter((_arg, index) => args[index] !== "--info-fd" && args[index - 1] !== "--info-fd");
@@ -44,7 +44,7 @@ describeWith("bubblewrap", "a jail", () => {
     expect(await inJail(`cat ${secret} /etc/passwd 2>&1 || true; ls /; ls /tmp`)).not.toContain("flag");
     expect(await inJail("ls /etc /root /home 2>/dev/null || echo none")).toContain("none");
     rmSync(secret);
-    await inJail("echo written > /work/file");
+    await inJail("echo written > /held/file");
     expect(readFileSync(join(folder, "file"), "utf8")).toBe("written\n");
     expect(await inJail("touch /usr/x 2>/dev/null || echo read-only")).toBe("read-only");
   });
