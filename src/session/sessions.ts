@@ -90,8 +90,10 @@ export class Sessions {
       lastUsedAt: now,
       cells: 0,
     };
-    await this.#config.store.saveSession(record);
-    const session = await this.#build(record);
+    const session = await this.#orForget(id, async () => {
+      await this.#config.store.saveSession(record);
+      return this.#build(record);
+    });
     this.#open.set(id, session);
     if (this.#warming) this.warm();
     return session;
@@ -133,9 +135,7 @@ export class Sessions {
     this.#open.delete(session.id);
     const { store } = this.#config;
     if (deleteFiles) return store.forget(session.id);
-    await store.saveSession({ ...session.record, endedAt: new Date(this.#now()).toISOString() });
-    await this.#removeRunDir(session.id);
-    await store.release(session.id);
+    await this.#putAway({ ...session.record, endedAt: new Date(this.#now()).toISOString() });
   }
 
   /** Starts kernels for sessions to come, `--warm` of them. Returns at once. */
@@ -193,9 +193,7 @@ export class Sessions {
     await Promise.all(
       [...this.#open.values()].map(async (session) => {
         await session.close("shutdown");
-        await store.saveSession({ ...session.record });
-        await this.#removeRunDir(session.id);
-        await store.release(session.id);
+        await this.#putAway(session.record);
       }),
     ).catch((error) => log.error("a session could not be put away", error));
     await provider.dispose();
@@ -266,6 +264,14 @@ export class Sessions {
     return folders;
   }
 
+  /** Lets go of a session that has no kernel any more. A full disk is no reason to keep its temporary folder. */
+  async #putAway(record: SessionRecord): Promise<void> {
+    const { store, log } = this.#config;
+    await this.#removeRunDir(record.id);
+    await store.saveSession({ ...record }).catch((error) => log.error(`session ${record.id}: cannot be saved`, error));
+    await store.release(record.id);
+  }
+
   async #removeRunDir(id: string): Promise<void> {
     await rm(join(await this.#config.store.folder(id), "run"), { recursive: true, force: true });
   }
@@ -278,9 +284,19 @@ export class Sessions {
 
   async #reserve(): Promise<void> {
     const id = await this.#claimNew();
-    const folders = await this.#folders(id);
+    const folders = await this.#orForget(id, () => this.#folders(id));
     this.#reserved.add(id);
     if (!this.#disposed) this.#config.provider.warm?.({ sessionId: id, ...folders });
+  }
+
+  /** What fails half-way leaves no folder behind. */
+  async #orForget<T>(id: string, make: () => Promise<T>): Promise<T> {
+    try {
+      return await make();
+    } catch (error) {
+      await this.#config.store.forget(id).catch((reason) => this.#config.log.warn(`${id} stays behind`, reason));
+      throw error;
+    }
   }
 
   #takeReserved(): string | undefined {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { link, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isAlive, placeOfProcesses, startOf } from "./process-life.ts";
 import { ifThere, systemCode } from "./system-error.ts";
@@ -128,8 +128,15 @@ async function create(folder: string, generation: number, claimant: Claimant): P
 
 async function writeTemporary(folder: string, lock: Omit<Lock, "seenMs">): Promise<string> {
   const path = join(folder, `.lock-${randomUUID()}.tmp`);
-  await writeFile(path, JSON.stringify(lock), { mode: 0o600, flag: "wx" });
-  return path;
+  try {
+    await writeFile(path, JSON.stringify(lock), { mode: 0o600, flag: "wx" });
+    return path;
+  } catch (error) {
+    // A full disk leaves an empty file, and a folder that is there for its sake alone.
+    await rm(path, { force: true });
+    await rmdir(folder).catch(() => {});
+    throw error;
+  }
 }
 
 function lockPath(folder: string, generation: number): string {

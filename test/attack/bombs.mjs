@@ -211,7 +211,7 @@ const masses = (stage) => ({
     `for (let i = 0; i < ${stage.times(60_000, 12_000)}; i++) Deno.writeTextFileSync(W + "/f" + i, ""); return "made"`,
   ),
   folders: js(
-    `for (let i = 0; i < 3000; i++) Deno.mkdirSync(W + "/d" + i + "/a/b", { recursive: true }); return "made"`,
+    `for (let i = 0; i < 1000; i++) Deno.mkdirSync(W + "/d" + i + "/a/b", { recursive: true }); return "made"`,
   ),
   depth: js(
     `let p = W; let n = 0; try { for (; n < 4096; n++) { p += "/d"; Deno.mkdirSync(p); } } catch {} for (let i = 0; i < 3; i++) { Deno.mkdirSync(W + "/u"); Deno.renameSync(W + "/d", W + "/u/d"); let q = W + "/u"; Deno.renameSync(q, W + "/d"); } return n`,

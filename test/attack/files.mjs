@@ -18,7 +18,7 @@ import {
 import { createServer } from "node:net";
 import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, js, proves, short, timed } from "./case.mjs";
+import { expect, Invalid, js, proves, short, timed } from "./case.mjs";
 
 /** Every way in which a path reaches a file, as text of the answer. */
 async function tryPath(server, session, path) {
@@ -136,9 +136,12 @@ const d49 = {
 async function startRacer(stage, mode, folder, ...more) {
   const racer = fork(fileURLToPath(new URL("./racer.mjs", import.meta.url)), [mode, folder, ...more]);
   await once(racer, "message");
-  const stop = () => racer.kill("SIGKILL");
-  stage.after(stop);
-  return stop;
+  stage.after(() => void racer.kill("SIGKILL"));
+  return () => {
+    // A racer that died on the way has left the rest of the calls without a race.
+    if (racer.exitCode !== null || racer.signalCode !== null) throw new Invalid("the racer died during the race");
+    racer.kill("SIGKILL");
+  };
 }
 
 /** Links that were in the workspace before the cell looked. */

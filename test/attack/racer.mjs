@@ -36,13 +36,19 @@ function swap() {
     renameSync("d", "l");
     renameSync("aside", "d");
   } catch {
-    // Somebody wrote to `d/file.txt` while `d` was away and made a new one.
+    repair();
+  }
+}
+
+/** Somebody wrote to `d/file.txt` while `d` was away and made a new one. They may still be at it: then the next turn. */
+function repair() {
+  try {
     if (lstatSync("aside", { throwIfNoEntry: false })) {
       rmSync("d", { recursive: true, force: true });
       renameSync("aside", "d");
     }
     if (!lstatSync("l", { throwIfNoEntry: false })) symlinkSync(outside, "l");
-  }
+  } catch {}
 }
 
 function rewrite(letter) {

@@ -79,19 +79,23 @@ async function runCase(one, stage) {
     await stage.endCase();
   } catch (error) {
     await stage.endCase();
+    result.hurt = problems.some(({ hurt }) => hurt);
     const why = error instanceof Invalid ? error.message : (error.stack ?? error.message);
-    return finish("invalid", `the control did not succeed: ${short(why, 300)}`);
+    // Invalid is no excuse: what the probe found is told as well.
+    return finish("invalid", [`the control did not succeed: ${short(why, 300)}`, ...problems.map(told)].join("; "));
   }
+  if (problems.some((error) => error instanceof Invalid)) return finish("invalid", problems.map(told).join("; "));
   if (problems.length === 0) return finish("passed", result.detail);
   result.hurt = problems.some((error) => error.hurt || !(error instanceof Failure));
-  return finish(
-    "FAILED",
-    problems.map((error) => (error instanceof Failure ? error.message : short(error.stack, 300))).join("; "),
-  );
+  return finish("FAILED", problems.map(told).join("; "));
 
   function finish(outcome, detail) {
     return { ...result, outcome, detail, seconds: (performance.now() - started) / 1000 };
   }
+}
+
+function told(error) {
+  return error instanceof Failure || error instanceof Invalid ? error.message : short(error.stack, 300);
 }
 
 /** By group, then by number. */

@@ -1,5 +1,5 @@
 import type { Dirent } from "node:fs";
-import { lstat, readdir } from "node:fs/promises";
+import { lstat, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 const BLOCK_BYTES = 4096;
@@ -9,18 +9,32 @@ export async function diskUse(folders: string[], enoughBytes: number): Promise<n
   let bytes = 0;
   const waiting = [...folders];
   for (let folder = waiting.pop(); folder !== undefined && bytes <= enoughBytes; folder = waiting.pop()) {
-    const entries: Dirent[] = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    const entries: Dirent[] = await readdir(folder, { withFileTypes: true }).catch((error) => {
+      bytes += bytesBehind(error);
+      return [];
+    });
     for (const entry of entries) {
       if (bytes > enoughBytes) break;
       const path = join(folder, entry.name);
       bytes += BLOCK_BYTES;
       if (entry.isDirectory()) waiting.push(path);
-      else
-        bytes += await lstat(path).then(
-          (stat) => Math.ceil(stat.size / BLOCK_BYTES) * BLOCK_BYTES,
-          () => 0,
-        );
+      else bytes += await lstat(path).then((file) => Math.ceil(file.size / BLOCK_BYTES) * BLOCK_BYTES, bytesBehind);
     }
   }
   return bytes;
+}
+
+/** Deeper than a path can say: nothing but a way around this count leads there. Otherwise it is just gone. */
+function bytesBehind(error: NodeJS.ErrnoException): number {
+  return error.code === "ENAMETOOLONG" ? Number.POSITIVE_INFINITY : 0;
+}
+
+/** What a process holds open that has no name any more and still takes room. Nothing where there is no `/proc`. */
+export async function namelessBytes(pid: number): Promise<number> {
+  const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
+  const sizes = descriptors.map(async (descriptor) => {
+    const file = await stat(`/proc/${pid}/fd/${descriptor}`).catch(() => undefined);
+    return file?.isFile() && file.nlink === 0 ? file.blocks * 512 : 0;
+  });
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }

@@ -81,6 +81,9 @@ export class KernelProcess {
 }
 
 /** Starts a kernel's process. `report` is called with each line that carries the nonce, as parsed JSON. */
+/** Lines of a kernel's own making that are logged; user code can write as many as it likes. */
+const MAX_STRAYS = 20;
+
 export function startProcess(launch: Launch, report: (report: Report) => void, log: Log): KernelProcess {
   const child = spawn(launch.command, launch.args, {
     cwd: launch.workingDir,
@@ -103,12 +106,16 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
   });
   const nonce = randomBytes(16).toString("hex");
   const splitter = new LineSplitter(MAX_LINE_CHARS);
+  let strays = 0;
   child.stdout?.on("data", (chunk: Uint8Array) => {
     try {
       for (const line of splitter.push(chunk)) {
         const parsed = parseReport(line, nonce);
         if (parsed) report(parsed);
-        else if (line) log.debug(`a kernel wrote a line of its own: ${line.slice(0, 200)}`);
+        else if (line && strays < MAX_STRAYS) {
+          strays += 1;
+          log.debug(`a kernel wrote a line of its own: ${line.slice(0, 200)}`);
+        }
       }
     } catch (error) {
       kernelProcess.kill(`The kernel was ended: ${error instanceof Error ? error.message : error}.`);

@@ -1,4 +1,4 @@
-import { mkdir, realpath, rm } from "node:fs/promises";
+import { lstat, mkdir, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
@@ -35,7 +35,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const { slot, signal, log } = options;
   signal.throwIfAborted();
   const siteDir = join(slot.runDir, "site");
-  for (const folder of [slot.workspaceDir, siteDir]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const folder of [slot.workspaceDir, siteDir]) await makeFolder(folder);
   const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
   const launch = planLaunch({
     sources: options.sources,
@@ -95,6 +95,13 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     await closed;
     throw error;
   }
+}
+
+/** An earlier kernel's code may have put a file in place of its folder. */
+async function makeFolder(folder: string): Promise<void> {
+  const found = await lstat(folder).catch(() => undefined);
+  if (found && !found.isDirectory()) await rm(folder, { force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
 export function describe(python: string, walls: string[]): WasmKernel["info"] {

@@ -22,6 +22,15 @@ export function readVitals(pid: number): Vitals | undefined {
   }
 }
 
+/** All bytes that a process has written so far; 0 where that cannot be known. */
+export function writtenBytes(pid: number): number {
+  try {
+    return Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, "latin1"))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}
+
 /** The folder of the thread in which Deno runs the first worker of a process. Nothing where there is no `/proc`. */
 export function findWorkerThread(pid: number): string | undefined {
   try {

@@ -1,6 +1,6 @@
-import { diskUse } from "./disk-use.ts";
+import { diskUse, namelessBytes } from "./disk-use.ts";
 import { OLD_SPACE_MB } from "./launch.ts";
-import { findWorkerThread, readVitals, threadIsGone, type Vitals } from "./vitals.ts";
+import { findWorkerThread, readVitals, threadIsGone, type Vitals, writtenBytes } from "./vitals.ts";
 
 const BUSY_LOOK_MS = 100;
 const IDLE_LOOK_MS = 1_000;
@@ -15,6 +15,9 @@ const DISK_LOOK_MS = 500;
 const DISK_LOOK_SHARE = 10;
 /** How far a folder may be over its limit: Python is refused at the limit, so this is somebody who went around it. */
 const DISK_SLACK_BYTES = 32 * 1024 * 1024;
+
+/** Between cells a kernel writes next to nothing; more than this is worth a look at the disk. */
+const WRITTEN_SLACK_BYTES = 1024 * 1024;
 
 export interface Watched {
   pid: number;
@@ -43,6 +46,7 @@ export class Watchdog {
   #cpuWhenAliveMs = 0;
   #reported: Vitals | undefined;
   #diskLookAfter = 0;
+  #writtenBytes = 0;
   #diskMayHaveGrown = false;
   #diskLimitBytes: number;
 
@@ -96,8 +100,16 @@ export class Watchdog {
       this.#pingedAt = performance.now();
       this.#watched.ping();
     }
-    if (this.#diskMayHaveGrown) void this.#lookAtDisk();
+    if (this.#diskMayHaveGrown || this.#hasWritten()) void this.#lookAtDisk();
     this.#schedule();
+  }
+
+  /** A timer that a cell left behind can write, too. */
+  #hasWritten(): boolean {
+    const written = writtenBytes(this.#watched.pid);
+    const more = written - this.#writtenBytes > WRITTEN_SLACK_BYTES;
+    if (more) this.#writtenBytes = written;
+    return more;
   }
 
   #memoryReason(): string | undefined {
@@ -124,7 +136,8 @@ export class Watchdog {
     if (begin < this.#diskLookAfter) return;
     this.#diskLookAfter = Number.POSITIVE_INFINITY;
     this.#diskMayHaveGrown = this.#watched.isBusy();
-    const used = await diskUse(this.#watched.folders, this.#diskLimitBytes);
+    const nameless = await namelessBytes(this.#watched.pid);
+    const used = nameless + (await diskUse(this.#watched.folders, this.#diskLimitBytes - nameless));
     const tookMs = performance.now() - begin;
     this.#diskLookAfter = begin + Math.max(DISK_LOOK_MS, tookMs * DISK_LOOK_SHARE);
     if (used > this.#diskLimitBytes) {

@@ -13,6 +13,7 @@ import {
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { openImage } from "../../../src/kernels/wasm/packages/image.ts";
+import { linkInto } from "../../../src/kernels/wasm/packages/packages.ts";
 import { findSources } from "../../../src/kernels/wasm/sources.ts";
 import { builders } from "./builder.ts";
 import { describeWithMicropip } from "./micropip-wheel.ts";
@@ -219,6 +220,16 @@ describeWithMicropip("an image", (micropip) => {
     expect((await failure(image(["rubbish"]))).message).toContain("rubbish could not be installed");
     expect(leftovers()).toEqual([]);
     expect(await packages.list()).toEqual([]);
+  });
+
+  test("may have a version in an unusual spelling", async () => {
+    const index = await serveIndex([wheel("dated", { version: "2026.02.01" })]);
+    const { image } = testPackages({ packageIndex: `${index.url}simple`, packageDir: folder });
+    const made = await image(["dated"]);
+    expect(contents(made)).toEqual(["dated 2026.2.1 (index)"]);
+    const site = temporaryFolder("site");
+    await linkInto(made, site);
+    await linkInto(made, site);
   });
 
   test("never runs what is in a package", async () => {

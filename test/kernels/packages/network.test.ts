@@ -4,9 +4,10 @@ import { createServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { requirement } from "../../support/requirements.ts";
 import { builders } from "./builder.ts";
+import { atEnd } from "./clear-up.ts";
 import { describeWithMicropip } from "./micropip-wheel.ts";
 import { serve, serveFiles, serveIndex, sourcesWithLock } from "./stand-in.ts";
 import { contents, failure, temporaryFolder, testPackages } from "./test-packages.ts";
@@ -95,7 +96,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
       });
     });
     await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
-    afterAll(() => proxy.close());
+    atEnd(() => proxy.close());
     const env = { HTTPS_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
     const { image } = testPackages({ packageIndex: undefined, packageDir: folder, env });
     const { message } = await failure(image(["thing"]));
@@ -168,7 +169,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
 /** An index behind a certificate whose authority nobody knows. */
 async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificate: string }> {
   const folder = mkdtempSync(join(tmpdir(), "cellwright-certificates-"));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  atEnd(() => rmSync(folder, { recursive: true, force: true }));
   const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: folder, stdio: "ignore" });
   const key = ["-newkey", "rsa:2048", "-nodes"];
   openssl("req", "-x509", ...key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2");
@@ -189,7 +190,7 @@ async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificat
       .end(isPage ? text.toString().replaceAll(index.url, `https://${request.headers.host}/`) : text);
   });
   await new Promise<void>((resolve) => server.listen(0, "localhost", resolve));
-  afterAll(() => {
+  atEnd(() => {
     server.closeAllConnections();
     server.close();
   });

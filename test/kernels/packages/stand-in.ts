@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
 import { findSources, type Sources } from "../../../src/kernels/wasm/sources.ts";
+import { atEnd } from "./clear-up.ts";
 import type { Wheel } from "./wheels.ts";
 
 /** A server that remembers what it was asked for. */
@@ -27,7 +27,7 @@ export async function serve(handle: Handler): Promise<StandIn> {
     handle(decodeURIComponent(request.url ?? ""), request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  afterAll(() => {
+  atEnd(() => {
     server.closeAllConnections();
     server.close();
   });
@@ -93,7 +93,7 @@ export function serveIndex(wheels: Wheel[], options: IndexOptions = {}): Promise
 export function sourcesWithLock(wheels: Wheel[]): Sources {
   const sources = findSources();
   const pyodideDir = mkdtempSync(join(tmpdir(), "cellwright-pyodide-"));
-  afterAll(() => rmSync(pyodideDir, { recursive: true, force: true }));
+  atEnd(() => rmSync(pyodideDir, { recursive: true, force: true }));
   for (const name of readdirSync(sources.pyodideDir)) {
     if (name === "pyodide-lock.json") continue;
     const [from, to] = [join(sources.pyodideDir, name), join(pyodideDir, name)];

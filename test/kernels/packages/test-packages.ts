@@ -11,7 +11,6 @@ import {
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
 import {
   createPackages,
   type Image,
@@ -21,6 +20,7 @@ import {
 } from "../../../src/kernels/wasm/packages/packages.ts";
 import { findSources, type Sources } from "../../../src/kernels/wasm/sources.ts";
 import { createLog } from "../../../src/log.ts";
+import { atEnd } from "./clear-up.ts";
 
 /** Installers start from Python's memory and from compiled code; made once, they serve all tests. */
 const sharedDir = join(tmpdir(), "cellwright-test-installer");
@@ -51,7 +51,7 @@ export function testPackages(config: Partial<PackagesConfig> = {}, sources: Sour
     ...config,
   };
   const packages = createPackages(full, sources);
-  afterAll(() => packages.dispose());
+  atEnd(() => packages.dispose());
   return {
     packages,
     cacheDir,
@@ -71,7 +71,7 @@ export function testPackages(config: Partial<PackagesConfig> = {}, sources: Sour
 
 export function temporaryFolder(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `cellwright-${name}-`));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  atEnd(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 

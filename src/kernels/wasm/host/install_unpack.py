@@ -5,6 +5,7 @@ import csv
 import importlib.metadata
 import importlib.util
 import io
+import os
 import re
 import stat
 import warnings
@@ -12,8 +13,9 @@ import zipfile
 from importlib._bootstrap_external import _code_to_hash_pyc
 
 from install_failure import Failed, Failure
-from install_package import LibraryPackage, LockedPackage
+from install_package import LockedPackage
 from micropip._vendored.packaging.src.packaging.utils import canonicalize_name
+from micropip._vendored.packaging.src.packaging.version import Version
 from pyodide.ffi import to_js
 
 # Importable as ever, only slower: nobody imports a package's own tests, and they are a third of some packages.
@@ -74,22 +76,17 @@ def check(packages):
     """Looks at what is really there, by the eyes of the Python that will import it."""
     installed = {canonicalize_name(found.name): found for found in importlib.metadata.distributions(path=[_SITE])}
     for package in packages:
-        if isinstance(package, LibraryPackage):
-            continue
-        found = installed.get(package.name)
-        if found is None or found.version != package.version:
-            raise _incomplete(package, "its metadata is not there")
-        for path in [*package.unpacked, *_recorded(found, package)]:
-            if not found.locate_file(path).exists():
+        paths = package.unpacked
+        # The distribution takes tests out of its packages, and out of no list; there, the lock's hash vouches.
+        if not isinstance(package, LockedPackage):
+            found = installed.get(package.name)
+            if found is None or Version(found.version) != Version(package.version):
+                raise _incomplete(package, "its metadata is not there")
+            rows = csv.reader((found.read_text("RECORD") or "").splitlines())
+            paths = paths + [path for row in rows if row and (path := _moved(row[0]))]
+        for path in paths:
+            if not os.path.exists(f"{_SITE}/{path}"):
                 raise _incomplete(package, f"{path} is missing")
-
-
-def _recorded(found, package):
-    """What the package's own list says. The distribution takes tests out of its packages; there, the lock's hash vouches."""
-    if isinstance(package, LockedPackage):
-        return []
-    rows = csv.reader((found.read_text("RECORD") or "").splitlines())
-    return [path for row in rows if row and (path := _moved(row[0]))]
 
 
 def _inspect(entry, package):
@@ -105,7 +102,10 @@ def _inspect(entry, package):
 
 
 def _moved(name):
-    """Where a member goes, relative to the image; None for what is not unpacked. A wheel's `.data` folder holds what goes elsewhere. Only modules do here; there is no place for scripts."""
+    """Where a member goes, relative to the image; None for what is not unpacked.
+
+    A wheel's `.data` folder holds what goes elsewhere. Only modules do here: there is no place for scripts.
+    """
     match = re.match(r"[^/]+\.data/([^/]+)/(.+)", name)
     if not match:
         return None if name.startswith("../") else name

@@ -17,10 +17,10 @@ const BATCH = 256;
 export async function linkInto(image: Image, siteDir: string): Promise<void> {
   const sealed = await openImage(dirname(image.siteDir));
   if (!sealed) throw packageError("The packages are not there any more.", "Ask for them again.");
-  const there = await installedIn(siteDir);
-  const clashes = image.packages.filter(({ name, version }) => (there.get(name) ?? version) !== version);
+  const [there, wanted] = await Promise.all([installedIn(siteDir), installedIn(image.siteDir)]);
+  const clashes = [...wanted].filter(([name, version]) => (there.get(name) ?? version) !== version);
   if (clashes.length > 0) {
-    const told = clashes.map(({ name, version }) => `${name} ${there.get(name)}, and ${version} is wanted`);
+    const told = clashes.map(([name, version]) => `${name} ${there.get(name)}, and ${version} is wanted`);
     throw packageError(
       `This session already has ${told.join("; ")}.`,
       "Reset the session to install other versions; its variables are lost, its files stay.",
