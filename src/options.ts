@@ -80,6 +80,7 @@ const table = {
     type: text("URL"),
     default: undefined,
     trusted: true,
+    secret: true,
   }),
 
   timeout: option({
