@@ -1,7 +1,7 @@
 import type { ExecutionEvent } from "../execution.ts";
 
-/** Text that may wait for a slow reader. Past it, text is dropped and marked: a flood must not fill our memory. */
-const MAX_WAITING_CHARS = 1_000_000;
+/** What may wait for a slow reader. Past it, events are dropped and marked: a flood must not fill our memory. */
+const MAX_WAITING_CHARS = 4_000_000;
 
 /** Events on their way to one reader. */
 export class EventQueue implements AsyncIterable<ExecutionEvent> {
@@ -17,14 +17,14 @@ export class EventQueue implements AsyncIterable<ExecutionEvent> {
   }
 
   push(event: ExecutionEvent): void {
-    if (event.type === "stream") {
-      if (this.#waitingChars > MAX_WAITING_CHARS) {
-        if (!this.#dropped) this.#waiting.push({ ...event, text: "\n[output left out: the reader was too slow]\n" });
-        this.#dropped = true;
-        return;
-      }
-      this.#waitingChars += event.text.length;
+    if (event.type !== "done" && this.#waitingChars > MAX_WAITING_CHARS) {
+      const notice = "\n[output left out: the reader was too slow]\n";
+      if (!this.#dropped) this.#waiting.push({ type: "stream", name: "stderr", text: notice });
+      this.#dropped = true;
+      return;
     }
+    // Not exact, but of the right size: a picture counts with all its bytes.
+    this.#waitingChars += event.type === "stream" ? event.text.length : JSON.stringify(event).length;
     this.#waiting.push(event);
     this.#wake?.();
   }

@@ -54,7 +54,6 @@ export class Outputs {
     if (this.#clearOnNext) this.#clear();
     if (event.type === "stream") this.#addText(event.name, event.text.toWellFormed());
     else if (event.type === "update") this.#update(event.displayId, event.data);
-    else if (event.type === "error") this.#push(event);
     else this.#addDisplay(event);
   }
 
@@ -161,8 +160,8 @@ export class Outputs {
     }
   }
 
-  #addDisplay(event: Extract<ExecutionEvent, { type: "display" | "result" }>): void {
-    const chars = bundleChars(event.data);
+  #addDisplay(event: Extract<ExecutionEvent, { type: "display" | "result" | "error" }>): void {
+    const chars = charsOf(event.type === "error" ? event : event.data);
     if (this.#displays >= this.#limits.displays || this.#displayChars + chars > this.#limits.displayChars) {
       this.#droppedDisplays += 1;
       return;
@@ -182,7 +181,16 @@ export class Outputs {
     );
     // A display that an earlier cell made, or that was looked at already: its new state is news here.
     if (shown.length === 0) this.#addDisplay({ type: "display", data, displayId });
-    for (const output of shown) if (output.type === "display") output.data = data;
+    for (const output of shown) {
+      if (output.type !== "display") continue;
+      const grown = charsOf(data) - charsOf(output.data);
+      if (this.#displayChars + grown > this.#limits.displayChars) {
+        this.#droppedDisplays += 1;
+        continue;
+      }
+      this.#displayChars += grown;
+      output.data = data;
+    }
   }
 
   #clear(): void {
@@ -217,7 +225,8 @@ function appendText(output: StreamOutput, text: string): void {
       : output.text + text;
 }
 
-function bundleChars(data: MimeBundle): number {
+/** What a bundle, or another object of texts, takes. */
+function charsOf(data: object): number {
   let chars = 0;
   for (const value of Object.values(data)) {
     chars += typeof value === "string" ? value.length : (JSON.stringify(value)?.length ?? 0);

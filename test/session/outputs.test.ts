@@ -109,6 +109,16 @@ describe("what a cell showed", () => {
     expect(outputs.droppedDisplays).toBe(7);
   });
 
+  test("floods of errors and of updates stay bounded too", () => {
+    const outputs = new Outputs({ ...defaultOutputLimits, displays: 3, displayChars: 1000 });
+    for (let i = 0; i < 100; i += 1) outputs.add({ type: "error", name: "E", message: "m", traceback: ["x"] });
+    expect(outputs.list()).toHaveLength(3);
+    const updated = new Outputs({ ...defaultOutputLimits, displayChars: 1000 });
+    updated.add(display("small", "bar"));
+    updated.add({ type: "update", displayId: "bar", data: { "text/plain": "x".repeat(2000) } });
+    expect(updated.list()).toMatchObject([{ data: { "text/plain": "small" } }]);
+  });
+
   test("the spill holds all of the text once something is cut", async () => {
     let spilled = "";
     const outputs = new Outputs({ ...defaultOutputLimits, sideChars: 10 }, () => ({
