@@ -5,7 +5,7 @@ import { createApp } from "../app.ts";
 import type { Options } from "../options.ts";
 
 /** What Cellwright makes below its data folder. Nothing else there is ever removed. */
-const ownFolders = ["sessions", "cache"];
+const ownFolders = ["sessions", "cache", "trash"];
 
 /** Removes sessions, their files and caches, after asking. Returns the exit code. */
 export async function clean(options: Options, { yes }: { yes: boolean }): Promise<number> {
