@@ -225,11 +225,15 @@ function appendText(output: StreamOutput, text: string): void {
       : output.text + text;
 }
 
-/** What a bundle, or another object of texts, takes. */
+/** What a bundle, or another object of texts, takes; its keys count, too. */
 function charsOf(data: object): number {
   let chars = 0;
-  for (const value of Object.values(data)) {
+  for (const [key, value] of Object.entries(data)) {
+    chars += key.length + KEY_CHARS;
     chars += typeof value === "string" ? value.length : (JSON.stringify(value)?.length ?? 0);
   }
   return chars;
 }
+
+/** What an entry of an object takes besides its texts, roughly. */
+const KEY_CHARS = 64;

@@ -356,8 +356,7 @@ export class Session {
   }
 
   #addLate(run: Run, event: ExecutionEvent): void {
-    run.add(event);
-    if (run.phase === "finished") this.#late.add(run, event);
+    if (run.phase !== "finished" || this.#late.add(run, event)) run.add(event);
   }
 
   async #writeLate(): Promise<void> {

@@ -72,13 +72,14 @@ export class CellRun {
   }
 }
 
+/** Near enough: what is in a bundle was bounded before it came here. */
 function charsOf(event: ExecutionEvent): number {
   if (event.type === "stream") return event.text.length;
-  if ("data" in event) {
-    return Object.values(event.data).reduce<number>(
-      (sum, form) => sum + (typeof form === "string" ? form.length : 100),
-      0,
-    );
-  }
-  return 100;
+  if (event.type === "error")
+    return event.message.length + event.traceback.reduce((sum, line) => sum + line.length, 100);
+  if (!("data" in event)) return 100;
+  return Object.values(event.data).reduce<number>(
+    (sum, form) => sum + (typeof form === "string" ? form.length : 0) + 100,
+    0,
+  );
 }

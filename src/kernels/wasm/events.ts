@@ -23,7 +23,8 @@ export function parseEvent(value: unknown): ExecutionEvent | undefined {
   if (type === "error") {
     const { name, message, traceback } = value;
     if (typeof name !== "string" || typeof message !== "string" || !Array.isArray(traceback)) return undefined;
-    return { type, name, message, traceback: traceback.map(String) };
+    const lines = traceback.filter((line) => typeof line === "string");
+    return { type, name, message, traceback: lines };
   }
   if (type === "done") {
     const { status, executionCount } = value;
@@ -36,10 +37,15 @@ export function parseEvent(value: unknown): ExecutionEvent | undefined {
 /** Deeper JSON is of no use to anybody, and everything that walks it would overflow its stack. */
 const MAX_DEPTH = 100;
 
+/** Forms of one thing that are looked at; real ones have a handful. */
+const MAX_FORMS = 50;
+
 /** Only keys that are MIME types, which `__proto__` is not, and only forms that can be walked. */
 function bundle(data: Record<string, unknown>): MimeBundle {
   return Object.fromEntries(
-    Object.entries(data).filter(([kind, form]) => kind.includes("/") && isShallow(form, MAX_DEPTH)),
+    Object.entries(data)
+      .slice(0, MAX_FORMS)
+      .filter(([kind, form]) => kind.includes("/") && isShallow(form, MAX_DEPTH)),
   );
 }
 

@@ -108,7 +108,7 @@ export function createSnapshots(config: SnapshotConfig): Snapshots {
     async discard() {
       made.clear();
       const key = await keyOf(sources);
-      for (const name of await readdir(join(cacheDir, "wasm"))) {
+      for (const name of await readdir(join(cacheDir, "wasm")).catch(() => [])) {
         if (name.startsWith(key)) await rm(join(cacheDir, "wasm", name), { recursive: true, force: true });
       }
     },
