@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { findSources } from "../../src/kernels/wasm/sources.ts";
 import { programPath, startStdio, temporaryDataDir } from "../support/program.ts";
-import { describeWith, requirement } from "../support/requirements.ts";
+import { describeWith } from "../support/requirements.ts";
 
 const run = promisify(execFile);
 const INSTALL_MS = 180_000;
@@ -96,34 +96,35 @@ answer`;
   );
 });
 
-describeWith("fastmcp", "packages from a folder", (python) => {
-  test(
-    "work with no network at all",
-    async () => {
-      const bwrap = requirement("bubblewrap");
-      const index = requirement("index");
-      if (!bwrap.ok || !index.ok) return expect(process.env.CELLWRIGHT_REQUIRE).not.toBe("all");
-      const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-      const wheels = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.14", "--dest", folder];
-      await run(python, [
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        ...wheels,
-        "micropip",
-        "packaging",
-        "sympy",
-        "mpmath<1.4",
-      ]);
-      const script = join(folder, "use.py");
-      writeFileSync(script, "import sympy\nprint(sympy.factorint(60))");
-      const offline = ["--dev-bind", "/", "/", "--unshare-net", process.execPath, programPath];
-      const settings = ["--data-dir", temporaryDataDir(), "--package-dir", folder];
-      const { stdout } = await run(bwrap.path, [...offline, "run", script, ...settings]);
-      expect(stdout).toBe("{2: 2, 3: 1, 5: 1}\n");
-    },
-    INSTALL_MS,
-  );
-});
+describeWith("index", "packages from a folder", () =>
+  describeWith("bubblewrap", "in a namespace of its own", (bwrap) =>
+    describeWith("fastmcp", "with pip to fetch the wheels", (python) => {
+      test(
+        "work with no network at all",
+        async () => {
+          const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
+          onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+          const wheels = ["--no-deps", "--only-binary", ":all:", "--python-version", "3.14", "--dest", folder];
+          await run(python, [
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            ...wheels,
+            "micropip",
+            "packaging",
+            "sympy",
+            "mpmath<1.4",
+          ]);
+          const script = join(folder, "use.py");
+          writeFileSync(script, "import sympy\nprint(sympy.factorint(60))");
+          const offline = ["--dev-bind", "/", "/", "--unshare-net", process.execPath, programPath];
+          const settings = ["--data-dir", temporaryDataDir(), "--package-dir", folder];
+          const { stdout } = await run(bwrap, [...offline, "run", script, ...settings]);
+          expect(stdout).toBe("{2: 2, 3: 1, 5: 1}\n");
+        },
+        INSTALL_MS,
+      );
+    }),
+  ),
+);
