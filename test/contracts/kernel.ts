@@ -192,6 +192,21 @@ Rich()`;
       expect(result(events)).toBe("'\\udfff'");
     });
 
+    test("an interrupt is heard however early in the cell it comes", async () => {
+      const { kernel } = await shared();
+      if (!kernel.interrupt) return;
+      await run(kernel, "kept = 41");
+      for (let round = 0; round < 20; round += 1) {
+        // A long source keeps the kernel busy with it before it begins.
+        const code = `${"x = 1\n".repeat(round % 2 ? 20_000 : 1)}while True: pass`;
+        const running = run(kernel, code);
+        await new Promise((resolve) => setTimeout(resolve, round * 4));
+        await kernel.interrupt();
+        expect(failure(await running)).toMatchObject({ name: "KeyboardInterrupt" });
+        expect(result(await run(kernel, "kept + 1"))).toBe("42");
+      }
+    });
+
     test("an interrupt ends the cell and keeps variables", async () => {
       const { kernel } = await shared();
       if (!kernel.interrupt) return;

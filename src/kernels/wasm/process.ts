@@ -71,23 +71,27 @@ export class KernelProcess {
     this.#stdin.end();
   }
 
-  /** The first reason is the one that counts. Ending bubblewrap ends all that is in its jail. */
+  /**
+   * The first reason is the one that counts. Ending bubblewrap ends all that is in its jail, once it stands; before
+   * that its child would wait for it for ever, which is why the whole process group goes.
+   */
   kill(reason: string): void {
     this.#killReason ??= reason;
-    this.#child.kill("SIGKILL");
+    killGroup(this.#child);
     // A paused stream would never end, and the exit would not be seen.
     this.#stdout.resume();
   }
 }
 
-/** Starts a kernel's process. `report` is called with each line that carries the nonce, as parsed JSON. */
 /** Lines of a kernel's own making that are logged; user code can write as many as it likes. */
 const MAX_STRAYS = 20;
 
+/** Starts a kernel's process. `report` is called with each line that carries the nonce, as parsed JSON. */
 export function startProcess(launch: Launch, report: (report: Report) => void, log: Log): KernelProcess {
   const child = spawn(launch.command, launch.args, {
     cwd: launch.workingDir,
     env: launch.env,
+    detached: hasGroups,
     stdio: launch.jailed ? ["pipe", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"],
   });
   let stderr = "";
@@ -124,6 +128,20 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
   if (launch.jailed) readPid(child.stdio[INFO_FD] as Readable, kernelProcess);
   void kernelProcess.send({ nonce, ...launch.start });
   return kernelProcess;
+}
+
+/** Whether a child can lead a process group of its own, to be killed with all of it. */
+const hasGroups = process.platform !== "win32";
+
+function killGroup(child: ChildProcess): void {
+  const { pid, exitCode, signalCode } = child;
+  if (pid === undefined || exitCode !== null || signalCode !== null) return;
+  if (!hasGroups) return void child.kill("SIGKILL");
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It is gone already.
+  }
 }
 
 function readPid(info: Readable, kernelProcess: KernelProcess): void {

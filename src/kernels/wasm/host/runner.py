@@ -64,7 +64,7 @@ def start(tag, request):
     try:
         _prepare(request)
         if any(map(source.is_awaitable, _codes)):
-            _host.interruptible(True)
+            _begin_user_code()
             return False
         value = _context.run(_run, _codes)
     except BaseException as raised:
@@ -118,9 +118,15 @@ def _prepare(request):
         _namespace[name] = base64.b64decode(text)
 
 
+def _begin_user_code():
+    # Whoever stops a cell may be faster than we are.
+    if _host.interruptible(True):
+        raise KeyboardInterrupt
+
+
 def _run(codes):
     value = None
-    _host.interruptible(True)
+    _begin_user_code()
     for code in codes:
         value = eval(code, _namespace)
     return value

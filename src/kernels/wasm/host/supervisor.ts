@@ -97,6 +97,8 @@ function parse(line: string): unknown {
 function handle(command: Command): void {
   if (command.op === "execute") {
     runningCell = command.cell;
+    // One that came too late for the cell before must not hit this one.
+    interrupt[0] = 0;
     void send([{ type: "ack", cell: command.cell }]);
     tellWorker({ op: "execute", cell: command.cell, request: command.request });
   } else if (command.op === "interrupt") {

@@ -153,10 +153,15 @@ function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
       interrupt[0] = 0;
       return true;
     },
-    /** Interrupts are for user code: they must not hit the runner while it reports how a cell ended. */
-    interruptible(on: boolean): void {
+    /**
+     * Interrupts are for user code: they must not hit the runner while it reports how a cell ended. True: one came in
+     * while they could not be heard.
+     */
+    interruptible(on: boolean): boolean {
+      const missed = interrupt[0] !== 0;
       interrupt[0] = 0;
       python.setInterruptBuffer(on ? interrupt : undefined);
+      return missed;
     },
   };
 }
