@@ -1,5 +1,6 @@
-import type { PackageImages } from "./kernels/kernel.ts";
-import { createProvider, openPackageImages } from "./kernels/providers.ts";
+import { Browser } from "./browser/browser.ts";
+import type { Environments, PackageImages } from "./kernels/kernel.ts";
+import { createProvider, openPackageImages, openPythonEnvironments } from "./kernels/providers.ts";
 import { createLog, type Log } from "./log.ts";
 import type { Options } from "./options.ts";
 import { Sessions } from "./session/sessions.ts";
@@ -14,6 +15,8 @@ export interface App {
   log: Log;
   store: Store;
   sessions: Sessions;
+  /** For figures of all sessions; started by the first one. */
+  browser: Browser;
   /** The user's own files that tools may touch, if any. */
   hostFiles(dir: string | undefined): Workspace | undefined;
   /** Ends all that was started, in reverse order. Can be called twice. */
@@ -33,19 +36,28 @@ export async function createApp(options: Options, log = createLog(options.logLev
     keepDays: options.keepDays,
     maxSessions: options.maxSessions,
     warm: options.warm,
+    restore: options.restore,
+    sharedWorkspaceDir: options.workspace,
   });
+  const browser = new Browser({ jail: options.jail, log });
   let disposed: Promise<void> | undefined;
   return {
     options,
     log,
     store,
     sessions,
+    browser,
     hostFiles: (dir) => (dir === undefined ? undefined : openLocalWorkspace(dir)),
     dispose: () => {
-      disposed ??= sessions.dispose().then(() => store.dispose());
+      disposed ??= Promise.all([sessions.dispose(), browser.dispose()]).then(() => store.dispose());
       return disposed;
     },
   };
+}
+
+/** The Python environments of this machine, without starting a session. */
+export function openEnvironments(options: Options, log = createLog(options.logLevel)): Promise<Environments> {
+  return openPythonEnvironments(options, log);
 }
 
 /** The packages that kernels share, without starting anything. */

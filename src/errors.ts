@@ -72,6 +72,12 @@ const codes = {
     http: 502,
     hint: "Use another package that runs in WebAssembly, or the standard library.",
   },
+  env_error: {
+    family: "environment",
+    retry: false,
+    http: 502,
+    hint: "Call list_environments to see what there is, and what each of them lacks.",
+  },
   kernel_start_failed: {
     family: "environment",
     retry: false,

@@ -4,6 +4,9 @@ import { CellwrightError } from "./errors.ts";
 import { OptionError, parseOptions } from "./options.ts";
 import { version } from "./version.ts";
 
+/** Words that may follow a command. */
+const wordsAfter: Record<string, number> = { run: 1, packages: 1, env: 2 };
+
 /** Options → command. Each command is imported when it is asked for: a client waits for the answer to `initialize`. */
 async function main(args: string[]): Promise<number> {
   const { options, words, extra } = parseOptions(args, process.env, (path) => readFileSync(path, "utf8"));
@@ -16,8 +19,7 @@ async function main(args: string[]): Promise<number> {
     process.stdout.write((await import("./commands/help.ts")).helpText());
     return 0;
   }
-  if (rest.length > (command === "run" || command === "packages" ? 1 : 0))
-    throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
+  if (rest.length > (wordsAfter[command] ?? 0)) throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
   switch (command) {
     case "stdio":
       return (await import("./commands/stdio.ts")).stdio(options);
@@ -32,6 +34,8 @@ async function main(args: string[]): Promise<number> {
       return (await import("./commands/doctor.ts")).doctor(options);
     case "packages":
       return (await import("./commands/packages.ts")).packages(options, rest[0]);
+    case "env":
+      return (await import("./commands/env.ts")).env(options, rest);
     case "clean":
       return (await import("./commands/clean.ts")).clean(options, { yes: extra.yes === true });
     default:

@@ -41,6 +41,20 @@ export function integer(min: number, max: number, placeholder: string): OptionTy
   };
 }
 
+export function decimal(min: number, max: number, placeholder: string): OptionType<number | undefined> {
+  return {
+    placeholder,
+    parse(value) {
+      const number = Number(value);
+      if (!/^\d+(\.\d+)?$/.test(value) || number < min || number > max) {
+        throw new Error(`expected a number from ${min} to ${max}`);
+      }
+      return number;
+    },
+    show: String,
+  };
+}
+
 /** What a timer can hold: a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 

@@ -15,12 +15,24 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   },
   app: {
     files: ["app.ts"],
-    imports: ["surfaces", "session", "providers", "stores", "workspaces", "jail", "contracts", "options", "words"],
+    imports: [
+      "surfaces",
+      "browser",
+      "session",
+      "providers",
+      "stores",
+      "workspaces",
+      "jail",
+      "contracts",
+      "options",
+      "words",
+    ],
   },
   surfaces: {
     files: ["mcp/", "http/", "tools/", "viewer/", "notebook/"],
-    imports: ["session", "contracts", "options", "words"],
+    imports: ["browser", "session", "contracts", "options", "words"],
   },
+  browser: { files: ["browser/"], imports: ["jail", "words"] },
   session: { files: ["session/"], imports: ["contracts", "options", "words"] },
 
   // What stands behind the contracts. Only `app` and `providers` choose among them.
@@ -31,16 +43,16 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
   workspaces: { files: ["workspace/"], imports: ["contracts", "options", "words"] },
 
-  options: { files: ["options.ts", "option-types.ts"], imports: ["words"] },
+  options: { files: ["options.ts", "option-table.ts", "option-types.ts"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
-  words: { files: ["execution.ts", "errors.ts", "log.ts", "nearest.ts", "version.ts"], imports: [] },
+  words: { files: ["execution.ts", "errors.ts", "log.ts", "nearest.ts", "process-life.ts", "version.ts"], imports: [] },
 };
 
 /** Packages that only these folders may import. */
 const packageOwners = { "@modelcontextprotocol/": "mcp/" };
 
 /** Too slow or too large to load before they are needed: nothing a program loads at its start may import them. */
-const heavyPackages = ["deno", "pyodide", "fast-png", "jpeg-js"];
+const heavyPackages = ["deno", "pyodide", "zeromq", "fast-png", "jpeg-js"];
 const entryPoints = ["main.ts", "index.ts"];
 
 const nameless = ["utils", "common", "core", "types", "helpers"];

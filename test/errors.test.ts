@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { CellwrightError, type ErrorCode, errorCodes } from "../src/errors.ts";
+import { findEnvironment } from "../src/kernels/jupyter/environments/find.ts";
 import { createWasmProvider } from "../src/kernels/wasm/provider.ts";
 import { createLog } from "../src/log.ts";
 import { renderError } from "../src/mcp/render.ts";
@@ -10,6 +11,7 @@ import { openDiskStore } from "../src/store/disk.ts";
 import { openMemoryStore } from "../src/store/memory.ts";
 import { openLocalWorkspace } from "../src/workspace/local.ts";
 import { createFakeKernel, createFakeProvider } from "./support/fake-kernel.ts";
+import { environmentsConfig } from "./support/pythons.ts";
 import { createWorld, type World } from "./tools/support.ts";
 
 /** A call that ends with each code, through the real tools and engine. A code without one does not compile. */
@@ -78,6 +80,11 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     const missing = () => Promise.reject(new CellwrightError("package_error", "There is no package `nothing`."));
     const world = createWorld({ provider: withKernel({ install: missing }) });
     return world.call("install_packages", { session_id: await newSession(world), packages: ["nothing"] });
+  },
+  env_error: async () => {
+    const start = () => findEnvironment("no-such-env", environmentsConfig({ dataDir: temporaryFolder() }));
+    const provider = { ...createFakeProvider(), start: async () => (await start()) as never };
+    return createWorld({ provider }).call("execute_code", { code: "1", env: "no-such-env" });
   },
   kernel_start_failed: async () => {
     const broken = temporaryFolder();

@@ -57,11 +57,12 @@ async function checkKernel(options: Options): Promise<Finding[]> {
     const session = await app.sessions.create(LOCAL_OWNER);
     const { outputs } = await session.execute("1 + 1").finished;
     const result = outputs.find((output) => output.type === "result")?.data["text/plain"];
-    const { description = "", walls = [] } = session.kernel ?? {};
+    const { description = "", walls = [], notes = [] } = session.kernels[0] ?? {};
     await app.sessions.close(session, { deleteFiles: true });
     const seconds = ((performance.now() - began) / 1000).toFixed(1);
     return [
       { ok: result === "2", what: "Kernel", detail: `${description}; 1 + 1 is ${result} after ${seconds} s` },
+      ...notes.map((detail) => ({ ok: true, what: "Note", detail })),
       { ok: walls.length > 0, what: "Walls", detail: walls.join(", ") || "none: code can touch this machine" },
     ];
   } catch (error) {

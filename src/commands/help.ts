@@ -5,6 +5,9 @@ const commands = [
   ["cellwright serve", "serve MCP over HTTP at /mcp"],
   ["cellwright run FILE | -c CODE", "run a file or a piece of code once"],
   ["cellwright packages list|prune", "show the installed packages, or remove unused ones"],
+  ["cellwright env create [NAME]", "make a Python environment for sessions; --packages adds to the usual ones"],
+  ["cellwright env list", "show the environments that sessions can use"],
+  ["cellwright env remove [NAME]", "remove one that was made so"],
   ["cellwright doctor", "say what works on this machine"],
   ["cellwright clean [--yes]", "remove all data, after asking"],
 ] as const;

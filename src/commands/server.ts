@@ -8,11 +8,13 @@ export async function createMcpServer(app: App, { local }: { local: boolean }): 
     import("../mcp/server.ts"),
     import("../tools/index.ts"),
   ]);
-  const { sessions, store, options, log } = app;
+  const { sessions, store, options, browser, log } = app;
+  void sessions.adopt().catch((error) => log.error("kernels of an earlier run could not be taken over", error));
   return createServerFactory({
     sessions,
     store,
     options,
+    browser,
     log,
     local,
     version,

@@ -36,6 +36,14 @@ export interface ExecuteOptions {
   silent?: boolean;
   /** Output of this cell that arrived after its `done`, from a task it left behind. */
   onLate?: (event: ExecutionEvent) => void;
+  /** Asks the user what `input()` asks for; undefined when they decline. Absent: `input()` is refused. */
+  onInput?: (request: InputRequest) => Promise<string | undefined>;
+}
+
+export interface InputRequest {
+  prompt: string;
+  /** What is typed is not to be shown: `getpass`. */
+  secret: boolean;
 }
 
 export interface InstallOptions {
@@ -56,12 +64,37 @@ export interface KernelInfo {
   description: string;
   /** What stands between this kernel and the machine, one short phrase a wall. Empty: nothing does. */
   walls: string[];
+  /** What is not as its users would expect, as sentences: a slow start and why, a limit that could not be set. */
+  notes?: string[];
 }
 
 /** What a caller asks for. */
 export interface KernelSpec {
   language: Language;
   env?: string;
+}
+
+/** A place with an interpreter that sessions can run in. */
+export interface Environment {
+  /** What `env` calls it. */
+  name: string;
+  /** `managed`, `venv`, `conda`, `pixi`, `kernelspec`, `system`, `wasm`. */
+  kind: string;
+  path: string;
+  python?: string;
+  /** Those that matter, `numpy 2.4.6`. */
+  packages: string[];
+  /** Why no session can run in it now, and the command that mends it. Absent: it is ready. */
+  obstacle?: string;
+  /** Sessions that do not choose get this one. */
+  isDefault?: boolean;
+}
+
+/** A kernel of an earlier run of this program that is still alive. */
+export interface AdoptedKernel {
+  kernel: Kernel;
+  /** Its newest cell: what that showed from the beginning, and shows from now on until it is done. */
+  newestCell?: { code: string; events: AsyncIterable<ExecutionEvent> };
 }
 
 export interface StartOptions {
@@ -74,6 +107,9 @@ export interface StartOptions {
   /** Called with a short phrase while a slow start goes on (building a snapshot, installing). */
   progress?: (message: string) => void;
 }
+
+/** How long a kernel that lost its server waits for another one, where sessions live for ever. */
+export const ORPHAN_TTL_MS = 86_400_000;
 
 /** The id and the folders of a session to come. Folders that are not there yet are made. */
 export type WarmSlot = Pick<StartOptions, "sessionId" | "workspaceDir" | "runDir">;
@@ -90,7 +126,36 @@ export interface KernelProvider {
    * only a `start` for that session id takes it, once. Returns at once; a failure means that `start` begins anew.
    */
   warm?(slot: WarmSlot): void;
+  /** The live kernel that an earlier run of this program left behind in these folders, if there is one. */
+  adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
+  /** The environments that `env` can name. */
+  environments?(signal: AbortSignal): Promise<Environment[]>;
   dispose(): Promise<void>;
+}
+
+/** The environments of this machine, for those who look after them; those that Cellwright makes are managed. */
+export interface Environments {
+  list(signal: AbortSignal): Promise<Environment[]>;
+  /** Makes a managed environment, or adds packages that it lacks. Throws `env_error` and leaves no half of one. */
+  create(name: string | undefined, options: CreateOptions): Promise<CreatedEnvironment>;
+  /** Removes a managed one, and returns its folder. */
+  remove(name: string | undefined): Promise<string>;
+}
+
+export interface CreateOptions {
+  /** Besides those that each managed environment has. */
+  packages: string[];
+  signal: AbortSignal;
+  /** How far it is, from 0 to 1, and what is being done, in a few words. */
+  progress: (state: { fraction: number; message: string }) => void;
+}
+
+export interface CreatedEnvironment {
+  folder: string;
+  /** `3.11.7`. */
+  version: string;
+  /** What was installed now; empty when all was there. */
+  installed: string[];
 }
 
 /** Sets of packages that a provider keeps unpacked for its kernels. */

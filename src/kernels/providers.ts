@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
-import type { KernelProvider, PackageImages } from "./kernel.ts";
+import { combineProviders } from "./combined.ts";
+import { type Environments, type KernelProvider, ORPHAN_TTL_MS, type PackageImages } from "./kernel.ts";
 
 type Build = (options: Options, log: Log) => Promise<KernelProvider>;
 
 /** The only list of backends. Each is imported when it is first wanted: its dependencies are heavy. */
-const providers: Record<Exclude<Options["kernel"], "auto">, Build> = {
+const providers: Record<Options["kernel"], Build> = {
   wasm: async (options, log) => {
     const { createWasmProvider } = await import("./wasm/provider.ts");
     return createWasmProvider({
@@ -19,10 +20,80 @@ const providers: Record<Exclude<Options["kernel"], "auto">, Build> = {
       log,
     });
   },
+
+  local: async (options, log) => {
+    const { local, bash, walls } = await ofThisMachine(options, log);
+    return combineProviders({ name: "local", local, bash, preferred: "local", dispose: () => walls.dispose() });
+  },
+
+  /** The managed environment once it has been created and where it can be jailed, else WASM. */
+  auto: async (options, log) => {
+    const [wasm, { local, bash, walls }, { isManagedCreated }] = await Promise.all([
+      providers.wasm(options, log),
+      ofThisMachine(options, log),
+      import("./jupyter/environments/managed.ts"),
+    ]);
+    const hasEnvironment = options.env !== undefined || isManagedCreated(options.dataDir);
+    const isLocal = hasEnvironment && options.env !== "wasm" && (await walls.obstacle()) === undefined;
+    const preferred = isLocal ? "local" : "wasm";
+    return combineProviders({ name: "auto", local, bash, wasm, preferred, dispose: () => walls.dispose() });
+  },
 };
 
 export async function createProvider(options: Options, log: Log): Promise<KernelProvider> {
-  return providers[options.kernel === "auto" ? "wasm" : options.kernel](options, log);
+  return providers[options.kernel](options, log);
+}
+
+/** Python and bash of this machine, behind the same walls. */
+async function ofThisMachine(options: Options, log: Log) {
+  const [{ Walls }, { createLocalProvider }, { createBashProvider }, { findEnvironment }, { environmentsConfig }] =
+    await Promise.all([
+      import("../jail/walls.ts"),
+      import("./jupyter/local.ts"),
+      import("./bash/provider.ts"),
+      import("./jupyter/environments/find.ts"),
+      import("./jupyter/environments/environments.ts"),
+    ]);
+  const { dataDir, memoryMb, diskMb, cpus, pids, allowRead, allowWrite, allowNet, jail, workspace } = options;
+  const stateDir = join(dataDir, "state");
+  const walls = new Walls({
+    jail,
+    limits: { memoryMb, diskMb, cpus, pids },
+    workspaceInPlace: workspace !== undefined,
+    allowRead,
+    allowWrite,
+    allowNet,
+    passedEnv: pickEnv(options.passEnv),
+    hidden: [dataDir],
+    stateDir,
+    log,
+  });
+  const environments = environmentsConfig(options, log);
+  const startTimeoutMs = options.startTimeout;
+  const orphanTtlMs = options.sessionTtl || ORPHAN_TTL_MS;
+  return {
+    walls,
+    local: createLocalProvider({ environments, walls, stateDir, orphanTtlMs, startTimeoutMs, log }),
+    bash: createBashProvider({
+      walls,
+      // A shell works without a Python, too.
+      environment: (name) => findEnvironment(name, environments).catch(() => undefined),
+      startTimeoutMs,
+      log,
+    }),
+  };
+}
+
+function pickEnv(names: string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}
+
+/** The environments of local kernels, for those who look after them. */
+export async function openPythonEnvironments(options: Options, log: Log): Promise<Environments> {
+  const { createEnvironments, environmentsConfig } = await import("./jupyter/environments/environments.ts");
+  return createEnvironments(environmentsConfig(options, log));
 }
 
 /** The package images of WASM kernels, for those who look after them. */

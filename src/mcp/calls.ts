@@ -1,10 +1,12 @@
 import type { CallToolResult, LoggingLevel, ServerContext } from "@modelcontextprotocol/server";
+import type { Browser } from "../browser/browser.ts";
 import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
 import type { Sessions } from "../session/sessions.ts";
 import type { Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { ToolArguments } from "./arguments.ts";
+import { askUser } from "./ask.ts";
 import { render, renderError } from "./render.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
@@ -18,6 +20,8 @@ export interface CallParts {
   sessions: Sessions;
   store: Store;
   options: Options;
+  /** Makes pictures of figures; without it they are told in words. */
+  browser?: Browser | undefined;
   hostFiles?: Workspace;
   local: boolean;
   log: Log;
@@ -32,10 +36,12 @@ export async function callTool(
     given: unknown;
     owner: string;
     logLevel: LoggingLevel | undefined;
+    /** The client can put a question to its user. */
+    canAsk: boolean;
     request: ServerContext["mcpReq"];
   },
 ): Promise<CallToolResult> {
-  const { sessions, store, options, hostFiles, local, log } = parts;
+  const { sessions, store, options, browser, hostFiles, local, log } = parts;
   const progress = reportProgress(call.request, log);
   try {
     const context: ToolContext = {
@@ -47,10 +53,11 @@ export async function callTool(
       owner: call.owner,
       signal: call.request.signal,
       progress: progress.say,
+      ask: call.canAsk ? askUser(call.request, log) : undefined,
       printed: passOnOutput(call.request, { logLevel: call.logLevel, log }),
     };
     const input = call.toolArguments.parse(call.given);
-    return await render(await call.tool.run(input, context), { options, store });
+    return await render(await call.tool.run(input, context), { options, store, browser });
   } catch (error) {
     return renderError(error, log);
   } finally {

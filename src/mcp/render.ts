@@ -1,3 +1,4 @@
+import type { Browser } from "../browser/browser.ts";
 import { CellwrightError, errorCodes } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
@@ -19,7 +20,10 @@ const WORDS_BYTES = 100_000;
 const MAX_LINKS = 100;
 
 /** Turns what a tool says into MCP content: the one place that knows the budget. */
-export async function render(reply: Reply, context: { options: Options; store: Store }): Promise<ToolResult> {
+export async function render(
+  reply: Reply,
+  context: { options: Options; store: Store; browser?: Browser | undefined },
+): Promise<ToolResult> {
   if (reply.type === "execution") return renderExecution(reply, context);
   if (reply.type === "blob") return renderBlob(reply, context.options);
   return renderText(reply, context.options);

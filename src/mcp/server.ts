@@ -81,7 +81,9 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
       const found = tools.get(params.name);
       if (!found) throw unknownTool(params.name, [...tools.keys()]);
       const logLevel = era === "modern" ? requestLogLevel(request.envelope) : connectionLogLevel;
-      return callTool(parts, { ...found, given: params.arguments, owner, logLevel, request });
+      // The newer protocol has no way to ask in the middle of a call.
+      const canAsk = era === "legacy" && server.getClientCapabilities()?.elicitation !== undefined;
+      return callTool(parts, { ...found, given: params.arguments, owner, logLevel, canAsk, request });
     });
     offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
     return server;

@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import type { Execution, Json } from "../execution.ts";
+import type { ExecuteOptions } from "../kernels/kernel.ts";
 import type { Options } from "../options.ts";
 import type { LateOutput } from "../session/late-outputs.ts";
 import type { Session } from "../session/session.ts";
@@ -40,6 +41,8 @@ export interface ToolContext {
   signal: AbortSignal;
   /** Tells the client that work goes on; does nothing when it did not ask. */
   progress: (message: string) => void;
+  /** Puts a question to the user; undefined when they do not answer. Absent where the client cannot. */
+  ask?: ExecuteOptions["onInput"];
   /** Passes on what a cell prints as log messages; does nothing when the client did not ask. */
   printed: (stream: "stdout" | "stderr", text: string) => void;
 }

@@ -1,5 +1,5 @@
 import type { Language } from "../execution.ts";
-import type { InstallOptions, Kernel, KernelProvider } from "../kernels/kernel.ts";
+import type { AdoptedKernel, InstallOptions, Kernel, KernelProvider } from "../kernels/kernel.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import { FRESH_KERNEL_NOW } from "./stop.ts";
 
@@ -12,8 +12,9 @@ export interface HeldKernelParts {
   admit: () => void;
 }
 
-/** A session's one kernel: started when it is wanted, missed when it dies. */
+/** A session's one kernel of a language: started when it is wanted, missed when it dies. */
 export class HeldKernel {
+  readonly #language: Language;
   readonly #parts: HeldKernelParts;
   /** Told when the kernel is gone; true if somebody's reply will say so. */
   readonly #onDeath: (kernel: Kernel, reason: string) => boolean;
@@ -22,7 +23,13 @@ export class HeldKernel {
   /** Why the next cell finds no variables, until it has been told. */
   #loss: string | undefined;
 
-  constructor(parts: HeldKernelParts, onDeath: (kernel: Kernel, reason: string) => boolean, loss?: string) {
+  constructor(
+    language: Language,
+    parts: HeldKernelParts,
+    onDeath: (kernel: Kernel, reason: string) => boolean,
+    loss?: string,
+  ) {
+    this.#language = language;
     this.#parts = parts;
     this.#onDeath = onDeath;
     this.#loss = loss;
@@ -37,20 +44,35 @@ export class HeldKernel {
   }
 
   /** A session stays in the environment of its first kernel. */
-  async start({ language, env, ...waiting }: { language: Language; env?: string } & InstallOptions): Promise<Kernel> {
+  async start({ env, ...waiting }: { env?: string | undefined } & InstallOptions): Promise<Kernel> {
     const { provider, store, record, folder, admit } = this.#parts;
     admit();
     this.#starting = true;
     try {
-      const spec = { language, env: record.env ?? env };
+      const spec = { language: this.#language, env: record.env ?? env };
       const kernel = await provider.start(spec, { sessionId: record.id, ...folder, ...waiting });
-      this.#current = kernel;
-      void kernel.closed.then(({ reason }) => this.#missed(kernel, reason));
+      this.#take(kernel);
       if (record.env === undefined && env !== undefined) {
         record.env = env;
         await store.saveSession({ ...record });
       }
       return kernel;
+    } finally {
+      this.#starting = false;
+    }
+  }
+
+  /** The kernel that an earlier run of the program left behind, if it still lives: nothing was lost then. */
+  async adopt(signal: AbortSignal): Promise<AdoptedKernel | undefined> {
+    const { provider, record, folder } = this.#parts;
+    if (this.exists) return undefined;
+    this.#starting = true;
+    try {
+      const adopted = await provider.adopt?.(this.#language, { sessionId: record.id, ...folder, signal });
+      if (!adopted) return undefined;
+      this.#take(adopted.kernel);
+      this.#loss = undefined;
+      return adopted;
     } finally {
       this.#starting = false;
     }
@@ -71,8 +93,14 @@ export class HeldKernel {
 
   /** Ends the kernel, if there is one. `loss` is what the next cell is told. */
   async end(loss?: string): Promise<void> {
-    this.#loss = loss;
+    // Whoever never had a kernel has nothing to miss.
+    if (this.#current || loss === undefined) this.#loss = loss;
     if (this.#current) await this.drop(this.#current);
+  }
+
+  #take(kernel: Kernel): void {
+    this.#current = kernel;
+    void kernel.closed.then(({ reason }) => this.#missed(kernel, reason));
   }
 
   #missed(kernel: Kernel, reason: string): void {

@@ -12,7 +12,7 @@ export interface OutputLimits {
   displayChars: number;
 }
 
-export const defaultOutputLimits: OutputLimits = { sideChars: 64_000, displays: 100, displayChars: 24_000_000 };
+export const defaultOutputLimits: OutputLimits = { sideChars: 64_000, displays: 100, displayChars: 16_000_000 };
 
 type StreamOutput = Extract<Output, { type: "stream" }>;
 

@@ -8,9 +8,12 @@ import type { StopReason } from "./stop.ts";
 /** `ending`: its kernel is done with it, its result is being written. */
 export type RunPhase = "queued" | "starting" | "running" | "ending" | "finished";
 
+/** A new cell, or one that began in an earlier run of the program. */
+export type RunSource = Pick<Execution, "code" | "language"> & Partial<Pick<Execution, "id" | "startedAt">>;
+
 /** One cell on its way: waiting for its turn, for its kernel, running, over. The session drives it, callers look. */
 export class Run {
-  readonly id = randomBytes(9).toString("base64url");
+  readonly id: string;
   readonly code: string;
   readonly language: Language;
   /** Settles when the cell is over and written to the store. Rejects only when it could not be run at all. */
@@ -28,8 +31,8 @@ export class Run {
   /** What a slow start is doing now, for progress. */
   startMessage = "";
 
-  readonly #startedAt = new Date();
-  readonly #startedMs = performance.now();
+  readonly #startedAt: Date;
+  readonly #startedMs: number;
   #endedMs: number | undefined;
   readonly #limits: OutputLimits;
   readonly #all: Outputs;
@@ -38,7 +41,14 @@ export class Run {
   readonly #queues = new Set<EventQueue>();
   #settle!: { resolve: (execution: Execution) => void; reject: (error: unknown) => void };
 
-  constructor(code: string, language: Language, openSpill: (runId: string) => Spill, limits = defaultOutputLimits) {
+  constructor(
+    { code, language, id, startedAt }: RunSource,
+    openSpill: (runId: string) => Spill,
+    limits = defaultOutputLimits,
+  ) {
+    this.id = id ?? randomBytes(9).toString("base64url");
+    this.#startedAt = startedAt === undefined ? new Date() : new Date(startedAt);
+    this.#startedMs = performance.now() - (Date.now() - this.#startedAt.getTime());
     this.code = code;
     this.language = language;
     this.#limits = limits;

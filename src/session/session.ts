@@ -1,13 +1,23 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
 import type { Execution, ExecutionEvent, Json, Language } from "../execution.ts";
-import type { Inspection, InstalledPackage, InstallOptions, Kernel, KernelInfo, Variable } from "../kernels/kernel.ts";
+import type {
+  ExecuteOptions,
+  Inspection,
+  InstalledPackage,
+  InstallOptions,
+  Kernel,
+  KernelInfo,
+  Variable,
+} from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
-import type { SessionRecord } from "../store/store.ts";
+import { LOST_NOTICE, type SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { HeldKernel, type HeldKernelParts } from "./held-kernel.ts";
+import type { HeldKernel, HeldKernelParts } from "./held-kernel.ts";
+import { SessionKernels } from "./kernels.ts";
 import { type LateOutput, LateOutputs } from "./late-outputs.ts";
-import { Run } from "./run.ts";
+import { replay } from "./replay.ts";
+import { Run, type RunSource } from "./run.ts";
 import { FRESH_KERNEL_NEXT, type StopReason, stopNotice, stopStatus } from "./stop.ts";
 
 /** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
@@ -21,6 +31,8 @@ export interface SessionParts extends HeldKernelParts {
   log: Log;
   now: () => number;
   defaultTimeoutMs: number;
+  /** Whether a kernel that was lost is rebuilt from the session's history. */
+  restore?: "none" | "replay";
   /** Told which files changed, after a cell and after a tool that writes. */
   filesChanged?: (session: Session, paths: string[]) => void;
   stopGraceMs?: number;
@@ -32,6 +44,8 @@ export interface RunOptions {
   timeoutMs?: number;
   signal?: AbortSignal;
   variables?: Record<string, Json | Uint8Array>;
+  /** Asks the user on behalf of `input()`. */
+  onInput?: ExecuteOptions["onInput"];
 }
 
 /** One conversation with a kernel: cells in turn, time limits, stopping, restarting, history. */
@@ -41,7 +55,7 @@ export class Session {
   readonly #waiting = new Set<Run>();
   #current: { run: Run; kernel?: Kernel; gone: Signal<string>; over: Signal<void> } | undefined;
   #stopping: Promise<void> | undefined;
-  readonly #kernel: HeldKernel;
+  readonly #kernels: SessionKernels;
   /** Those under way and the newest; the others are in the history, where their pictures take no memory. */
   #runs: Run[] = [];
   readonly #late = new LateOutputs();
@@ -49,7 +63,7 @@ export class Session {
 
   constructor(parts: SessionParts, loss?: string) {
     this.#parts = parts;
-    this.#kernel = new HeldKernel(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), loss);
+    this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), loss);
   }
 
   get id(): string {
@@ -61,12 +75,12 @@ export class Session {
   get workspace(): Workspace {
     return this.#parts.workspace;
   }
-  /** The kernel that runs now, if one does. */
-  get kernel(): KernelInfo | undefined {
-    return this.#kernel.current?.info;
+  /** The kernels that run now, the one for Python first. */
+  get kernels(): KernelInfo[] {
+    return this.#kernels.running;
   }
   get hasKernel(): boolean {
-    return this.#kernel.exists;
+    return this.#kernels.exist;
   }
   get busy(): boolean {
     return this.#current !== undefined || this.#waiting.size > 0;
@@ -78,22 +92,43 @@ export class Session {
   /** Queues a cell and returns at once. Cells run one after another, in the order of these calls. */
   execute(code: string, options: RunOptions = {}): Run {
     this.#refuseIfClosed();
-    const run = new Run(code, options.language ?? "python", (runId) =>
-      this.#parts.store.openSpill(this.id, `${runId}.txt`, SPILL_MAX_BYTES),
-    );
-    this.#runs = [...this.#runs.filter((other) => other.phase !== "finished"), run];
-    this.#waiting.add(run);
+    const run = this.#queue({ code, language: options.language ?? "python" });
     const cancel = () => void this.#stop(run, "cancelled");
     if (options.signal?.aborted) cancel();
     options.signal?.addEventListener("abort", cancel, { once: true });
     this.#turns = this.#turns.then(async () => {
       try {
-        await this.#turn(run, options);
+        await this.#turn(run, () => this.#runOne(run, options));
       } finally {
         options.signal?.removeEventListener("abort", cancel);
       }
     });
     return run;
+  }
+
+  #queue(source: RunSource): Run {
+    const run = new Run(source, (runId) => this.#parts.store.openSpill(this.id, `${runId}.txt`, SPILL_MAX_BYTES));
+    this.#runs = [...this.#runs.filter((other) => other.phase !== "finished"), run];
+    this.#waiting.add(run);
+    return run;
+  }
+
+  /**
+   * Takes over the kernel that an earlier run of the program left behind, and the cell that was running in it then.
+   * False: there is none.
+   */
+  async adopt(signal: AbortSignal): Promise<boolean> {
+    const adopted = await this.#kernels.of("python").adopt(signal);
+    if (!adopted) return false;
+    const last = (await this.history()).at(-1);
+    const cell = adopted.newestCell;
+    if (cell && last?.code === cell.code && last.notices.includes(LOST_NOTICE)) {
+      const run = this.#queue(last);
+      run.journaled = true;
+      run.notices.push("Cellwright was restarted while this cell ran; the cell was not disturbed.");
+      this.#turns = this.#turns.then(() => this.#turn(run, () => this.#resume(run, adopted.kernel, cell.events)));
+    }
+    return true;
   }
 
   /** The run with this id, or the one running now, or the newest. */
@@ -118,12 +153,13 @@ export class Session {
   /** Ends the kernel and all cells of it. Id, files and history stay; the next cell gets a fresh kernel. */
   async reset(): Promise<void> {
     this.#refuseIfClosed();
+    this.#parts.record.cellsBeforeReset = this.#parts.record.cells;
     await this.#endKernel("reset");
   }
 
   /** Ends the kernel because nobody used it; the next cell gets a fresh one and is told so. */
   async sleep(reason: string): Promise<void> {
-    if (this.#kernel.current) await this.#endKernel("closed", reason);
+    if (this.#kernels.running.length > 0) await this.#endKernel("closed", reason);
   }
 
   async close(reason: "closed" | "shutdown"): Promise<void> {
@@ -133,7 +169,7 @@ export class Session {
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
-    const kernel = this.#kernel.current;
+    const kernel = this.#kernels.of("python").current;
     if (!kernel) return [];
     if (!kernel.inspect) throw new CellwrightError("not_supported", "This kernel cannot show its variables.");
     return kernel.inspect(query);
@@ -142,15 +178,14 @@ export class Session {
   /** Makes packages importable in this session, starting its kernel if it has none. Does not wait for a running cell. */
   async install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]> {
     this.#refuseIfClosed();
-    const kernel = this.#kernel.current ?? (await this.#kernelInTurn(options));
+    const kernel = this.#kernels.of("python").current ?? (await this.#kernelInTurn(options));
     if (!kernel.install) throw new CellwrightError("not_supported", "This kernel cannot install packages.");
     return kernel.install(requirements, options);
   }
 
   #kernelInTurn(options: InstallOptions): Promise<Kernel> {
-    const started = this.#turns.then(
-      () => this.#kernel.current ?? this.#kernel.start({ language: "python", ...options }),
-    );
+    const held = this.#kernels.of("python");
+    const started = this.#turns.then(() => held.current ?? held.start(options));
     this.#turns = started.then(
       () => {},
       () => {},
@@ -174,13 +209,13 @@ export class Session {
     this.#parts.record.lastUsedAt = new Date(this.#parts.now()).toISOString();
   }
 
-  async #turn(run: Run, options: RunOptions): Promise<void> {
+  async #turn(run: Run, work: () => Promise<void>): Promise<void> {
     this.#waiting.delete(run);
     const current = { run, gone: signal<string>(), over: signal<void>() };
     this.#current = current;
     let settle = () => run.resolve();
     try {
-      await (run.stopReason ? this.#neverRan(run) : this.#runOne(run, options));
+      await (run.stopReason && !run.journaled ? this.#neverRan(run) : work());
     } catch (error) {
       if (run.stopReason && run.phase === "starting") await this.#neverRan(run);
       else settle = () => run.reject(error);
@@ -205,16 +240,27 @@ export class Session {
     run.journaled = true;
     this.#parts.record.cells += 1;
     // It may die before the cell is run in it; then another one can take its place.
-    for (let ready = false; !ready; ready = this.#kernel.current === kernel) {
+    for (let ready = false; !ready; ready = this.#kernels.of(run.language).current === kernel) {
       kernel = await this.#kernelFor(run, options);
       const obstacle = await this.#prepare(kernel, run);
       if (obstacle) return this.#couldNotRun(run, obstacle);
       if (run.stopReason) return this.#neverRan(run);
     }
-    const timeoutMs = options.timeoutMs ?? this.#parts.defaultTimeoutMs;
+    const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
+    const { variables, onInput } = options;
+    const events = kernel.execute(run.code, { variables, onInput, onLate });
+    await this.#follow(run, { kernel, events, mark, timeoutMs: options.timeoutMs });
+  }
+
+  /** The rest of a cell that an earlier run of the program began. */
+  async #resume(run: Run, kernel: Kernel, events: AsyncIterable<ExecutionEvent>): Promise<void> {
+    await this.#follow(run, { kernel, events, mark: await this.#parts.workspace.mark() });
+  }
+
+  async #follow(run: Run, { kernel, events, mark, timeoutMs = this.#parts.defaultTimeoutMs }: CellUnderWay) {
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
     run.phase = "running";
-    const ended = await this.#runOn(kernel, run, options);
+    const ended = await this.#runOn(kernel, run, events);
     clearTimeout(timer);
     const reason = run.stopReason;
     if (reason) run.notices.push(stopNotice(reason, { lost: ended.lost !== undefined, timeoutMs }));
@@ -227,20 +273,19 @@ export class Session {
   }
 
   /** Runs the cell until `done`, or until the kernel is gone; then `lost` says why. */
-  async #runOn(kernel: Kernel, run: Run, options: RunOptions): Promise<CellEnd> {
+  async #runOn(kernel: Kernel, run: Run, events: AsyncIterable<ExecutionEvent>): Promise<CellEnd> {
     if (!this.#current) throw new Error("a cell runs only in its turn");
     this.#current.kernel = kernel;
     // A kernel that is gone must not hold the turn, whatever becomes of its iterator.
     const gone = this.#current.gone.fired.then((lost): CellEnd => ({ status: "kernel_died", lost }));
-    const ended = await Promise.race([this.#consume(kernel, run, options), gone]);
-    if (ended.lost !== undefined) await this.#kernel.drop(kernel);
+    const ended = await Promise.race([this.#consume(run, events), gone]);
+    if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);
     return ended;
   }
 
-  async #consume(kernel: Kernel, run: Run, { variables }: RunOptions): Promise<CellEnd> {
+  async #consume(run: Run, events: AsyncIterable<ExecutionEvent>): Promise<CellEnd> {
     try {
-      const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
-      for await (const event of kernel.execute(run.code, { variables, onLate })) {
+      for await (const event of events) {
         if (run.phase !== "running") break;
         run.add(event);
         if (event.type === "done") return { status: event.status };
@@ -253,14 +298,36 @@ export class Session {
     }
   }
 
-  /** The kernel, started if there is none; the cell's notices then tell of variables that are gone. */
+  /** The kernel, started if there is none; the cell's notices then tell of variables that are gone, or came back. */
   async #kernelFor(run: Run, { env }: RunOptions): Promise<Kernel> {
-    if (this.#kernel.current) return this.#kernel.current;
-    const { signal } = run.stopping;
-    const kernel = await this.#kernel.start({ language: run.language, env, signal, progress: tellStart(run) });
-    const loss = this.#kernel.takeLoss();
+    const held = this.#kernels.of(run.language);
+    if (held.current) return held.current;
+    const waiting = { env, signal: run.stopping.signal, progress: tellStart(run) };
+    const kernel = await held.start(waiting);
+    const loss = held.takeLoss();
+    if (this.#parts.restore === "replay") {
+      const rebuilt = await this.#replay(held, kernel, run);
+      if (rebuilt) return rebuilt.current ?? held.start(waiting);
+    }
     if (loss) run.notices.push(loss);
     return kernel;
+  }
+
+  /** Undefined: there is nothing to run again. */
+  async #replay(held: HeldKernel, kernel: Kernel, run: Run): Promise<HeldKernel | undefined> {
+    const { record, stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
+    const since = (await this.history()).slice(record.cellsBeforeReset ?? 0);
+    const cells = since.filter((cell) => cell.language === run.language && cell.id !== run.id);
+    if (cells.length === 0) return undefined;
+    const { notice, unusable } = await replay(kernel, cells, {
+      signal: run.stopping.signal,
+      timeoutMs: defaultTimeoutMs,
+      graceMs: stopGraceMs,
+      progress: tellStart(run),
+    });
+    run.notices.push(notice);
+    if (unusable) await held.drop(kernel);
+    return held;
   }
 
   /** The one place where a cell is stopped: interrupt, grace, kill. Resolves when the cell is over. */
@@ -295,7 +362,7 @@ export class Session {
   async #endKernel(reason: StopReason, loss?: string): Promise<void> {
     const runs = [...this.#waiting, ...(this.#current ? [this.#current.run] : [])];
     const stopped = runs.map((run) => this.#stop(run, reason));
-    this.#turns = this.#turns.then(() => this.#kernel.end(loss));
+    this.#turns = this.#turns.then(() => this.#kernels.end(loss));
     await Promise.all([...stopped, this.#turns]);
   }
 
@@ -376,6 +443,14 @@ function tellStart(run: Run): (message: string) => void {
 
 /** A kernel that is gone may still have events on their way to us. */
 const GONE_DRAIN_MS = 100;
+
+interface CellUnderWay {
+  kernel: Kernel;
+  events: AsyncIterable<ExecutionEvent>;
+  /** What the workspace held before. */
+  mark: Awaited<ReturnType<Workspace["mark"]>>;
+  timeoutMs?: number | undefined;
+}
 
 interface CellEnd {
   status: "ok" | "error" | "kernel_died";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
-import type { KernelInfo, KernelProvider } from "../kernels/kernel.ts";
+import { type Environment, type KernelInfo, type KernelProvider, ORPHAN_TTL_MS } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -11,6 +11,9 @@ import { FRESH_KERNEL_NOW } from "./stop.ts";
 
 /** How often idle sessions are looked for: often enough that a short lifetime means what it says. */
 const sweepEveryMs = (ttlMs: number) => Math.min(Math.max(ttlMs / 4, 500), 30_000);
+
+/** A live kernel answers in milliseconds; one that is stuck in native code is taken over later, or not at all. */
+const ADOPTION_TIMEOUT_MS = 10_000;
 
 /** Whose sessions they are where nobody has to say who they are. */
 export const LOCAL_OWNER = "local";
@@ -25,6 +28,9 @@ export interface SessionsConfig {
   ttlMs: number;
   keepDays: number;
   maxSessions: number;
+  restore?: "none" | "replay";
+  /** The user's own folder that all sessions work in, instead of one for each. */
+  sharedWorkspaceDir?: string | undefined;
   /** Kernels kept ready for sessions to come. */
   warm: number;
   now?: () => number;
@@ -45,7 +51,8 @@ export class Sessions {
   readonly #config: SessionsConfig;
   readonly #now: () => number;
   readonly #open = new Map<string, Session>();
-  readonly #opening = new Map<string, Promise<Session>>();
+  /** Undefined when there was no need to. */
+  readonly #opening = new Map<string, Promise<Session | undefined>>();
   readonly #reserved = new Set<string>();
   #reserving = 0;
   readonly #savedUse = new Map<string, string>();
@@ -129,6 +136,11 @@ export class Sessions {
     return this.#config.provider.list(signal);
   }
 
+  /** The environments that `env` can name; none where sessions all run in the same place. */
+  async environments(signal: AbortSignal): Promise<Environment[]> {
+    return (await this.#config.provider.environments?.(signal)) ?? [];
+  }
+
   /** Ends a session for good. Its files and history can still be read for a while, unless they are to go too. */
   async close(session: Session, { deleteFiles = false } = {}): Promise<void> {
     await session.close("closed");
@@ -151,6 +163,36 @@ export class Sessions {
           this.#reserving -= 1;
         });
     }
+  }
+
+  /** Takes over the kernels that an earlier run of the program left behind when it crashed. */
+  async adopt(): Promise<void> {
+    const { provider, store, ttlMs } = this.#config;
+    if (!provider.adopt) return;
+    const oldest = this.#now() - (ttlMs || ORPHAN_TTL_MS);
+    for (const record of await store.sessions()) {
+      if (record.endedAt || Date.parse(record.lastUsedAt) < oldest || this.#disposed) continue;
+      if (this.#open.has(record.id) || this.#opening.has(record.id)) continue;
+      await this.#whileOpening(record.id, () => this.#openIfAlive(record));
+    }
+  }
+
+  async #openIfAlive(record: SessionRecord): Promise<Session | undefined> {
+    const { store } = this.#config;
+    if (!(await store.claim(record.id))) return undefined;
+    const session = await this.#build(record, lossAfterRestart);
+    if (await this.#adopt(session)) {
+      this.#open.set(record.id, session);
+      return session;
+    }
+    await store.release(record.id);
+    return undefined;
+  }
+
+  async #whileOpening<T extends Session | undefined>(id: string, open: () => Promise<T>): Promise<T> {
+    const opening = open().finally(() => this.#opening.delete(id));
+    this.#opening.set(id, opening);
+    return opening;
   }
 
   /** Ends the kernels of sessions that nobody uses, and forgets what is older than it is kept. */
@@ -206,11 +248,7 @@ export class Sessions {
     if (open?.record.owner === owner) return open;
     const record = await this.#findRecord(owner, idOrName);
     if (!record) throw new CellwrightError("session_not_found", `There is no session \`${idOrName}\`.`);
-    const pending = this.#opening.get(record.id);
-    if (pending) return pending;
-    const opening = this.#reopen(record).finally(() => this.#opening.delete(record.id));
-    this.#opening.set(record.id, opening);
-    return opening;
+    return (await this.#opening.get(record.id)) ?? this.#whileOpening(record.id, () => this.#reopen(record));
   }
 
   async #findRecord(owner: string, idOrName: string): Promise<SessionRecord | undefined> {
@@ -231,13 +269,26 @@ export class Sessions {
     }
     const session = await this.#build(record, lossAfterRestart);
     if (record.endedAt) await session.close("closed");
+    else await this.#adopt(session);
     this.#open.set(record.id, session);
     return session;
   }
 
+  /** What cannot be adopted is as good as gone: the session goes on with a fresh kernel. */
+  async #adopt(session: Session): Promise<boolean> {
+    try {
+      return await session.adopt(AbortSignal.timeout(ADOPTION_TIMEOUT_MS));
+    } catch (error) {
+      this.#config.log.warn(`session ${session.id}: its kernel could not be taken over`, error);
+      return false;
+    }
+  }
+
   async #build(record: SessionRecord, loss?: string): Promise<Session> {
-    const { provider, store, openWorkspace, log, defaultTimeoutMs } = this.#config;
+    const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none" } = this.#config;
     const folder = await this.#folders(record.id);
+    // A program that crashed had not saved its latest count.
+    if (loss) record.cells = Math.max(record.cells, (await store.history(record.id)).length);
     return new Session(
       {
         record,
@@ -249,6 +300,7 @@ export class Sessions {
         admit: () => this.#admit(),
         now: this.#now,
         defaultTimeoutMs,
+        restore,
         filesChanged: (session, paths) => {
           for (const watcher of this.#fileWatchers) watcher(session, paths);
         },
@@ -259,7 +311,8 @@ export class Sessions {
 
   async #folders(id: string): Promise<{ workspaceDir: string; runDir: string }> {
     const folder = await this.#config.store.folder(id);
-    const folders = { workspaceDir: join(folder, "workspace"), runDir: join(folder, "run") };
+    const { sharedWorkspaceDir = join(folder, "workspace") } = this.#config;
+    const folders = { workspaceDir: sharedWorkspaceDir, runDir: join(folder, "run") };
     for (const dir of Object.values(folders)) await mkdir(dir, { recursive: true, mode: 0o700 });
     return folders;
   }
@@ -309,7 +362,11 @@ export class Sessions {
     const session = this.#open.get(record.id);
     const elsewhere = !session && (await this.#config.store.claimedBy(record.id)) !== undefined;
     const state = elsewhere ? "in use elsewhere" : record.endedAt ? "closed" : stateOf(session);
-    return { record: session?.record ?? record, state, kernel: session?.kernel?.description };
+    return {
+      record: session?.record ?? record,
+      state,
+      kernel: session?.kernels.map(({ description }) => description).join(" and "),
+    };
   }
 
   #admit(): void {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isAlive, placeOfProcesses, startOf } from "./process-life.ts";
+import { isAlive, placeOfProcesses, startOf } from "../process-life.ts";
 import { ifThere, systemCode } from "./system-error.ts";
 
 /** Who claims: one store of one process. Two stores in one process are two claimants. */

@@ -1,7 +1,7 @@
 import type { Execution } from "../execution.ts";
+import { LOST_NOTICE } from "./store.ts";
 
 /** A cell whose end nobody wrote down. */
 export function lost(execution: Execution): Execution {
-  const notice = "The program ended while this cell ran; its outcome is unknown.";
-  return { ...execution, status: "kernel_died", notices: [...execution.notices, notice] };
+  return { ...execution, status: "kernel_died", notices: [...execution.notices, LOST_NOTICE] };
 }

@@ -1,5 +1,8 @@
 import type { Execution } from "../execution.ts";
 
+/** What `history` says of a cell whose end nobody wrote down. */
+export const LOST_NOTICE = "The program ended while this cell ran; its outcome is unknown.";
+
 /** What outlives a cell. Every store passes `test/contracts/store.ts`. */
 export interface Store {
   /** All sessions that have been saved and not forgotten, also those of an earlier run of the program. */
@@ -56,6 +59,8 @@ export interface SessionRecord {
   lastUsedAt: string;
   /** Cells run so far. */
   cells: number;
+  /** As many of them ran before the session was last reset: nothing of them is to come back. */
+  cellsBeforeReset?: number;
   /** Set when the session was closed or expired: its history and files are still there to read. */
   endedAt?: string;
 }

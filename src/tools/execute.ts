@@ -33,7 +33,10 @@ const executeCode = defineTool({
       .optional()
       .describe("Session id or name from an earlier call; leave out for a new session."),
     session_name: z.string().trim().min(1).max(100).optional().describe("Name for a new session."),
-    language: z.enum(["python", "bash"]).optional().describe("Only python for now."),
+    language: z
+      .enum(["python", "bash"])
+      .optional()
+      .describe("bash: a persistent shell in the same folder; default python."),
     env: z.string().min(1).optional().describe("Environment for a new session."),
     timeout_s: z
       .number()
@@ -50,11 +53,6 @@ const executeCode = defineTool({
     variables: z.record(z.string(), z.unknown()).optional().describe("JSON values the code finds as variables."),
   }),
   async run({ code, session_id, session_name, language, env, timeout_s, wait_s, images, variables }, context) {
-    if (language === "bash") {
-      throw new CellwrightError("not_supported", "Bash cells are not available yet: this server runs Python.", {
-        hint: "Write it in Python; files can be read and written with open(), pathlib and shutil.",
-      });
-    }
     const values = codeVariables(variables, images);
     const wantsNew = session_id === undefined || ["", "0"].includes(String(session_id).trim());
     const session = wantsNew
@@ -66,7 +64,14 @@ const executeCode = defineTool({
     if (context.signal.aborted) cancel();
     try {
       const timeoutMs = timeout_s === undefined ? undefined : timeout_s * 1000;
-      const run = session.execute(code, { env, timeoutMs, variables: values, signal: call.signal });
+      const run = session.execute(code, {
+        language,
+        env,
+        timeoutMs,
+        variables: values,
+        onInput: context.ask,
+        signal: call.signal,
+      });
       const over = await follow(run, context, { patienceMs: patienceMs(wait_s) });
       const reply = over ? wholeReply(session, run) : newsReply(session, run);
       if (session_name !== undefined && !wantsNew) ignoredName(reply, session);

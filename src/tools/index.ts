@@ -1,4 +1,5 @@
 import type { Tool } from "../mcp/tool.ts";
+import environments from "./environments.ts";
 import execute from "./execute.ts";
 import files from "./files.ts";
 import hostFiles from "./host-files.ts";
@@ -22,5 +23,9 @@ export const toolGroups: ToolGroup[] = [
     tools: [...files, ...hostFiles],
   },
   { name: "inspect", summary: "Look at variables without running code.", tools: inspect },
-  { name: "env", summary: "Give a session more packages.", tools: packages },
+  {
+    name: "env",
+    summary: "Choose an environment, and give a session more packages.",
+    tools: [...environments, ...packages],
+  },
 ];

@@ -150,5 +150,7 @@ test("two kernels draw different random numbers", async () => {
 
 test("the walls that hold are named", () => {
   const { ok } = requirement("bubblewrap");
-  expect(kernel.info.walls).toEqual(ok ? ["Deno permissions", "bubblewrap namespaces"] : ["Deno permissions"]);
+  expect(kernel.info.walls).toEqual(
+    ok ? ["Deno permissions", "bubblewrap namespaces", "system call filter"] : ["Deno permissions"],
+  );
 });

@@ -29,7 +29,10 @@ export async function renderCell(
     store?: Store;
   } = {},
 ) {
-  const session = { id: SESSION, kernel: kernel ? { description: kernel } : undefined } as Session;
+  const session = {
+    id: SESSION,
+    kernels: kernel ? [{ language: "python", description: kernel }] : [],
+  } as unknown as Session;
   const result = await render(
     {
       type: "execution",

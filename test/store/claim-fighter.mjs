@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const [, , compiled, folder, how] = process.argv;
 const { claim, release, thisClaimant } = await import(join(compiled, "store/claim.js"));
-const { isAlive, startOf } = await import(join(compiled, "store/process-life.js"));
+const { isAlive, startOf } = await import(join(compiled, "process-life.js"));
 
 const me = await thisClaimant();
 const inside = join(folder, "inside");

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { isAlive, startOf } from "../../src/process-life.ts";
 import { claim, holder, refresh, release, thisClaimant } from "../../src/store/claim.ts";
-import { isAlive, startOf } from "../../src/store/process-life.ts";
 import { compile } from "./compiled.ts";
 
 let base: string;

@@ -12,6 +12,7 @@ import type { ExecuteOptions, Kernel, KernelProvider } from "../../src/kernels/k
  *     die             the kernel is gone
  *     never           neither ends nor reacts to anything; only dispose helps
  *     count           prints how many cells this kernel has begun, as its only state
+ *     changed STEP    does STEP only once the world has changed
  */
 export interface FakeKernel extends Kernel {
   readonly began: string[];
@@ -19,7 +20,7 @@ export interface FakeKernel extends Kernel {
   die(reason: string): void;
 }
 
-export function createFakeKernel(): FakeKernel {
+export function createFakeKernel(world = { changed: false }): FakeKernel {
   let close!: (reason: { reason: string }) => void;
   const closed = new Promise<{ reason: string }>((resolve) => {
     close = resolve;
@@ -39,8 +40,10 @@ export function createFakeKernel(): FakeKernel {
       interruptCell = () => resolve("interrupted");
     });
     try {
-      for (const step of code.split("\n")) {
-        const [word = "", ...rest] = step.trim().split(" ");
+      for (const line of code.split("\n").map((each) => each.trim())) {
+        if (line.startsWith("changed ") && !world.changed) continue;
+        const step = line.replace(/^changed /, "");
+        const [word = "", ...rest] = step.split(" ");
         const text = rest.join(" ");
         if (word === "print") yield { type: "stream", name: "stdout", text: `${text}\n` };
         else if (word === "count") yield { type: "stream", name: "stdout", text: `${count}\n` };
@@ -99,18 +102,21 @@ export function createFakeKernel(): FakeKernel {
 
 export interface FakeProvider extends KernelProvider {
   readonly kernels: FakeKernel[];
+  readonly world: { changed: boolean };
 }
 
 export function createFakeProvider({ startMs = 0 } = {}): FakeProvider {
   const kernels: FakeKernel[] = [];
+  const world = { changed: false };
   return {
     name: "fake",
     kernels,
+    world,
     list: async () => [{ provider: "fake", language: "python", description: "Fake kernel", walls: [] }],
     async start(_spec, { signal }) {
       if (startMs > 0) await pause(startMs);
       signal.throwIfAborted();
-      const kernel = createFakeKernel();
+      const kernel = createFakeKernel(world);
       kernels.push(kernel);
       return kernel;
     },

@@ -35,6 +35,6 @@ test("the groups hold what the design says", () => {
     "core: execute_code wait interrupt list_sessions reset_session close_session",
     "files: list_files read_file write_file edit_file delete_file import_file export_file",
     "inspect: list_variables inspect_variable",
-    "env: install_packages",
+    "env: list_environments install_packages",
   ]);
 });

@@ -5,8 +5,8 @@ import json
 
 # Characters of a text/plain repr. A reply shows a few thousand; the rest only has to be enough to look through.
 MAX_PLAIN_CHARS = 1_000_000
-# Characters of a whole bundle as JSON: twenty times an image that a client accepts.
-MAX_BUNDLE_CHARS = 16 * 1024 * 1024
+# Characters of a whole bundle as JSON: ten times an image that a client accepts.
+MAX_BUNDLE_CHARS = 8 * 1024 * 1024
 
 _METHODS = {
     "_repr_html_": "text/html",
@@ -32,6 +32,12 @@ def register(kind, forms):
     _registered[kind] = forms
 
 
+def is_registered(value):
+    """By identity, and from `type` itself: a metaclass may have an equality and an order of its own."""
+    bases = _mro_of(type(value)) if _registered else ()
+    return any(base is kind for kind in _registered for base in bases)
+
+
 def bundle(value):
     """Never raises an Exception: a form that cannot be made is left out, a failing repr is described."""
     data = {} if isinstance(value, type) else _forms(value)
@@ -42,15 +48,19 @@ def bundle(value):
 
 def to_json(event, data):
     """The event with its bundle as ASCII JSON; a bundle that is too large is replaced by a sentence."""
-    data = {str(kind): _json_ready(str(kind), form) for kind, form in data.items() if form is not None}
+    data = {str(kind): json_ready(str(kind), form) for kind, form in data.items() if form is not None}
     text = json.dumps({**event, "data": data})
     if len(text) <= MAX_BUNDLE_CHARS:
         return text
-    sentence = (
-        f"<left out: this output is {len(text) / 2**20:.0f} MB, and at most {MAX_BUNDLE_CHARS // 2**20} MB can be shown. "
+    return json.dumps({**event, "data": {"text/plain": too_large(len(text))}})
+
+
+def too_large(chars):
+    """What stands in the place of a bundle of so many characters."""
+    return (
+        f"<left out: this output is {chars / 2**20:.0f} MB, and at most {MAX_BUNDLE_CHARS // 2**20} MB can be shown. "
         "Write it to a file in the workspace instead.>"
     )
-    return json.dumps({**event, "data": {"text/plain": sentence}})
 
 
 def plain(value):
@@ -58,6 +68,11 @@ def plain(value):
         text = _bounded_repr(value)
     except Exception as error:
         return f"<{type(value).__name__} object; its repr failed with {_described(error)}>"
+    return shorten(text)
+
+
+def shorten(text):
+    """A text/plain form, within its limit."""
     if len(text) <= MAX_PLAIN_CHARS:
         return text
     return f"{text[:MAX_PLAIN_CHARS]}… <cut: the repr is longer than {MAX_PLAIN_CHARS} characters>"
@@ -106,7 +121,8 @@ def _attempt(make):
         return None
 
 
-def _json_ready(kind, form):
+def json_ready(kind, form):
+    """A form as it is in a bundle."""
     if isinstance(form, (bytes, bytearray, memoryview)):
         if kind.startswith("text/") or kind.endswith("+xml"):
             return bytes(form).decode("utf-8", "replace")

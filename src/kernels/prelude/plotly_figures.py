@@ -7,6 +7,8 @@ from _cellwright import imports, mime, plotly_summary
 
 # Characters of a figure as JSON. What is larger only gets its summary: the page would have it twice.
 _MAX_JSON_CHARS = 4_000_000
+# A figure whose page would not fit beside it.
+_MAX_PAGE_JSON_CHARS = 1_000_000
 # Pages made in one cell. Each has all of plotly.js in it, some 5 MB, and a cell may show 24 MB of displays.
 _MAX_PAGES = 3
 
@@ -70,9 +72,11 @@ def _bundle(figure, config=None):
         note = f"(The figure itself is too large to show, {size}: fig.write_html(path) keeps it.)"
         return {"text/plain": f"{summary}\n{note}"}
     data = {"text/plain": summary, "application/vnd.plotly.v1+json": content}
-    page = _page(figure, config)
+    page = _page(figure, config) if len(text) <= _MAX_PAGE_JSON_CHARS else None
     if page is not None:
         data["text/html"] = page
+    elif len(text) > _MAX_PAGE_JSON_CHARS:
+        data["text/plain"] += "\n(Too large for a page of its own. fig.write_html(path) makes one.)"
     elif _pages >= _MAX_PAGES:
         data["text/plain"] += f"\n(No page of its own: a cell makes {_MAX_PAGES}. fig.write_html(path) makes one.)"
     return data

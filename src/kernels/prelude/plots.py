@@ -2,15 +2,25 @@
 
 import sys
 
-from _cellwright import matplotlib_figures, plotly_figures
+from _cellwright import (
+    altair_figures,
+    bokeh_figures,
+    great_tables_pages,
+    matplotlib_figures,
+    pil_pictures,
+    plotly_export,
+    plotly_figures,
+)
 
-# Each has the three functions below, and imports its library only when a cell has done so.
-_libraries = (matplotlib_figures, plotly_figures)
+# Each has the three functions below, and touches its library only when a cell has imported it.
+_libraries = (matplotlib_figures, plotly_figures, bokeh_figures)
+# These remember nothing of a cell: they have the first one only.
+_forms = (altair_figures, plotly_export, pil_pictures, great_tables_pages)
 
 
 def install(show):
     """`show(data)` displays a MIME bundle in the output of the cell that runs."""
-    for library in _libraries:
+    for library in (*_libraries, *_forms):
         library.install(show)
 
 

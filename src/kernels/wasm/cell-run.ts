@@ -72,14 +72,20 @@ export class CellRun {
   }
 }
 
-/** Near enough: what is in a bundle was bounded before it came here. */
-function charsOf(event: ExecutionEvent): number {
+/** What an event takes, near enough. */
+export function charsOf(event: ExecutionEvent): number {
   if (event.type === "stream") return event.text.length;
-  if (event.type === "error")
-    return event.message.length + event.traceback.reduce((sum, line) => sum + line.length, 100);
-  if (!("data" in event)) return 100;
-  return Object.values(event.data).reduce<number>(
-    (sum, form) => sum + (typeof form === "string" ? form.length : 0) + 100,
-    0,
-  );
+  if (event.type === "error") return event.name.length + event.message.length + jsonChars(event.traceback);
+  return "data" in event ? jsonChars(event.data) : PIECE_CHARS;
+}
+
+/** What an empty object, a number or a key costs besides its text. */
+const PIECE_CHARS = 32;
+
+function jsonChars(value: unknown): number {
+  if (typeof value === "string") return value.length + PIECE_CHARS;
+  if (typeof value !== "object" || value === null) return PIECE_CHARS;
+  let chars = PIECE_CHARS;
+  for (const [key, inner] of Object.entries(value)) chars += key.length + jsonChars(inner);
+  return chars;
 }

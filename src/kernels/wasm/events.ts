@@ -1,4 +1,5 @@
 import type { ExecutionEvent, MimeBundle } from "../../execution.ts";
+import { boundedError } from "./host/bounds.ts";
 
 /** An event as it came from the kernel, checked: user code can send anything. Nothing: not an event. */
 export function parseEvent(value: unknown): ExecutionEvent | undefined {
@@ -21,10 +22,8 @@ export function parseEvent(value: unknown): ExecutionEvent | undefined {
   if (type === "clear") return { type, wait: value.wait === true };
   if (type === "result") return isRecord(value.data) ? { type, data: bundle(value.data) } : undefined;
   if (type === "error") {
-    const { name, message, traceback } = value;
-    if (typeof name !== "string" || typeof message !== "string" || !Array.isArray(traceback)) return undefined;
-    const lines = traceback.filter((line) => typeof line === "string");
-    return { type, name, message, traceback: lines };
+    const texts = boundedError(value);
+    return texts && { type, ...texts };
   }
   if (type === "done") {
     const { status, executionCount } = value;

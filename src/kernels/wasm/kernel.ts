@@ -9,7 +9,7 @@ import type {
   KernelInfo,
   Variable,
 } from "../kernel.ts";
-import { CellRun } from "./cell-run.ts";
+import { CellRun, charsOf } from "./cell-run.ts";
 import { isRecord, parseEvent } from "./events.ts";
 import type { CellRequest, Report } from "./host/frames.ts";
 import { KernelPackages, type KernelPackagesParts } from "./kernel-packages.ts";
@@ -21,8 +21,11 @@ const ACK_TIMEOUT_MS = 5_000;
 /** How long a look at variables waits for a kernel that is busy, and for one that should not be. */
 const BUSY_ANSWER_MS = 500;
 const IDLE_ANSWER_MS = 5_000;
-/** Cells whose late output is still delivered. */
+/** Cells whose late output is still delivered: so many, and of the older ones only while all showed less than this. */
 const LATE_CELLS = 50;
+const LATE_CELLS_CHARS = 8 * 1024 * 1024;
+/** Of printed text a session keeps no more than this in memory; displays it keeps whole. */
+const KEPT_STREAM_CHARS = 256 * 1024;
 
 export interface KernelParts {
   info: KernelInfo;
@@ -30,8 +33,16 @@ export interface KernelParts {
   /** Resolves when the process is gone and its temporary files are removed. */
   closed: Promise<{ reason: string }>;
   watchdog: Watchdog;
+  /** Done while no cell runs, each time before one does. */
+  beforeCell?: (() => Promise<void>) | undefined;
   /** Where its packages come from; without it there are none. */
   packages?: Omit<KernelPackagesParts, "ask"> | undefined;
+}
+
+interface LateListener {
+  onLate: ExecuteOptions["onLate"];
+  streamChars: number;
+  displayChars: number;
 }
 
 /** Our side of one Python in WebAssembly. */
@@ -40,9 +51,10 @@ export class WasmKernel implements Kernel {
   readonly closed: Promise<{ reason: string }>;
   readonly #process: KernelProcess;
   readonly #watchdog: Watchdog;
+  readonly #beforeCell: KernelParts["beforeCell"];
   readonly #packages: KernelPackages | undefined;
   readonly #questions = new Map<number, (answer: unknown) => void>();
-  readonly #lateListeners = new Map<number, (event: ExecutionEvent) => void>();
+  readonly #listeners = new Map<number, LateListener>();
   #run: CellRun | undefined;
   #acknowledge: (() => void) | undefined;
   #closedReason: string | undefined;
@@ -54,6 +66,7 @@ export class WasmKernel implements Kernel {
     this.closed = parts.closed;
     this.#process = parts.process;
     this.#watchdog = parts.watchdog;
+    this.#beforeCell = parts.beforeCell;
     if (parts.packages) {
       this.#packages = new KernelPackages({ ...parts.packages, ask: (question) => this.#ask(question) });
     }
@@ -91,6 +104,7 @@ export class WasmKernel implements Kernel {
   }
 
   async prepare(code: string, options: InstallOptions): Promise<void> {
+    await this.#beforeCell?.();
     await this.#packages?.prepare(code, options);
   }
 
@@ -135,12 +149,19 @@ export class WasmKernel implements Kernel {
   #deliver(cell: number, event: ExecutionEvent | undefined): void {
     if (!event) return;
     if (this.#run && cell === this.#run.cell && !this.#run.ended) this.#run.push(event);
-    else if (event.type !== "done") this.#lateListeners.get(cell)?.(event);
+    else if (event.type !== "done") this.#listeners.get(cell)?.onLate?.(event);
+    const listener = this.#listeners.get(cell);
+    if (listener) listener[event.type === "stream" ? "streamChars" : "displayChars"] += charsOf(event);
   }
 
+  /** Whoever listens holds on to all that the cell has shown, so that only so much of it can be waited for. */
   #listenLate(cell: number, onLate: ExecuteOptions["onLate"]): void {
-    if (onLate) this.#lateListeners.set(cell, onLate);
-    this.#lateListeners.delete(cell - LATE_CELLS);
+    let chars = 0;
+    for (const [older, { streamChars, displayChars }] of [...this.#listeners].reverse()) {
+      chars += Math.min(streamChars, KEPT_STREAM_CHARS) + displayChars;
+      if (cell - older >= LATE_CELLS || chars > LATE_CELLS_CHARS) this.#listeners.delete(older);
+    }
+    this.#listeners.set(cell, { onLate, streamChars: 0, displayChars: 0 });
   }
 
   async #sendCell(cell: number, request: CellRequest): Promise<void> {

@@ -1,6 +1,7 @@
 import { join, parse } from "node:path";
-import { bubblewrapArgs } from "../../jail/bubblewrap.ts";
+import { bubblewrapArgs, SECCOMP_FD } from "../../jail/bubblewrap.ts";
 import type { Jail, Mount } from "../../jail/jail.ts";
+import { seccompFilter } from "../../jail/seccomp.ts";
 import type { StartCommand } from "./host/frames.ts";
 import type { Sources } from "./sources.ts";
 
@@ -38,6 +39,8 @@ export interface Launch {
   env: Record<string, string>;
   workingDir: string;
   jailed: boolean;
+  /** The filter of system calls, to be written to `SECCOMP_FD`. */
+  seccomp?: Uint8Array | undefined;
   start: Omit<StartCommand, "nonce">;
 }
 
@@ -79,13 +82,15 @@ export function planLaunch(options: LaunchOptions): Launch {
     env,
     workingDir: "/",
   };
-  const jailedArgs = bubblewrapArgs(jail, [denoFile, ...args]);
+  const seccomp = seccompFilter();
+  const jailedArgs = bubblewrapArgs(jail, [denoFile, ...args], seccomp && { seccompFd: SECCOMP_FD });
   return {
     command: "bwrap",
     args: jailedArgs,
     env: { PATH: process.env.PATH ?? "" },
     workingDir: "/",
     jailed: true,
+    seccomp,
     start,
   };
 }

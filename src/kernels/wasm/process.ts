@@ -2,9 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
-import { childPid, INFO_FD } from "../../jail/bubblewrap.ts";
+import { childPid, INFO_FD, SECCOMP_FD } from "../../jail/bubblewrap.ts";
 import type { Log } from "../../log.ts";
-import { type Command, MAX_LINE_CHARS, type Report } from "./host/frames.ts";
+import { Garbage } from "./garbage.ts";
+import { type Command, MAX_LINE_BYTES, type Report } from "./host/frames.ts";
 import { LineSplitter } from "./host/lines.ts";
 import type { Launch } from "./launch.ts";
 
@@ -92,7 +93,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
     cwd: launch.workingDir,
     env: launch.env,
     detached: hasGroups,
-    stdio: launch.jailed ? ["pipe", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"],
+    stdio: Array(launch.seccomp ? SECCOMP_FD + 1 : launch.jailed ? INFO_FD + 1 : 3).fill("pipe"),
   });
   let stderr = "";
   const exited = new Promise<Omit<ProcessExit, "reason">>((resolve) => {
@@ -109,11 +110,13 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
     stderr = (stderr + text).slice(-MAX_STDERR_CHARS);
   });
   const nonce = randomBytes(16).toString("hex");
-  const splitter = new LineSplitter(MAX_LINE_CHARS);
+  const splitter = new LineSplitter(MAX_LINE_BYTES);
+  const garbage = new Garbage();
   let strays = 0;
   child.stdout?.on("data", (chunk: Uint8Array) => {
     try {
       for (const line of splitter.push(chunk)) {
+        garbage.note(line.length);
         const parsed = parseReport(line, nonce);
         if (parsed) report(parsed);
         else if (line && strays < MAX_STRAYS) {
@@ -125,6 +128,11 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
       kernelProcess.kill(`The kernel was ended: ${error instanceof Error ? error.message : error}.`);
     }
   });
+  if (launch.seccomp) {
+    const filter = child.stdio[SECCOMP_FD] as Writable;
+    filter.on("error", () => {});
+    filter.end(launch.seccomp);
+  }
   if (launch.jailed) readPid(child.stdio[INFO_FD] as Readable, kernelProcess);
   void kernelProcess.send({ nonce, ...launch.start });
   return kernelProcess;

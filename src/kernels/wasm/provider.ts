@@ -2,6 +2,7 @@ import { CellwrightError } from "../../errors.ts";
 import { probeBubblewrap } from "../../jail/bubblewrap.ts";
 import type { JailMode } from "../../jail/jail.ts";
 import { sharedLibraries } from "../../jail/libraries.ts";
+import { seccompFilter } from "../../jail/seccomp.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
@@ -135,6 +136,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 }
 
+const CALL_FILTER = "system call filter";
+
 async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Promise<Surroundings> {
   const sources = findSources();
   const obstacle = config.jail === "none" ? "the jail is switched off" : await probeBubblewrap();
@@ -150,7 +153,10 @@ async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Pro
     packages: config.packages && createPackages({ ...config.packages, cacheDir, log }, sources),
     snapshots: createSnapshots({ sources, cacheDir, jailLibraries, memoryMb, disposing, log }),
     jailLibraries,
-    walls: obstacle ? ["Deno permissions"] : ["Deno permissions", "bubblewrap namespaces"],
+    walls: [
+      "Deno permissions",
+      ...(obstacle ? [] : ["bubblewrap namespaces", ...(seccompFilter() ? [CALL_FILTER] : [])]),
+    ],
   };
 }
 

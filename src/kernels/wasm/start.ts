@@ -9,6 +9,7 @@ import { WasmKernel } from "./kernel.ts";
 import type { KernelPackagesParts } from "./kernel-packages.ts";
 import { planLaunch } from "./launch.ts";
 import type { Image } from "./packages/packages.ts";
+import { removeLinks } from "./planted-links.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Sources } from "./sources.ts";
@@ -36,6 +37,9 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   signal.throwIfAborted();
   const siteDir = join(slot.runDir, "site");
   for (const folder of [slot.workspaceDir, siteDir]) await makeFolder(folder);
+  // Inside bubblewrap a link that leads out leads nowhere; Deno alone follows it.
+  const sweep = options.jailLibraries ? undefined : () => sweepLinks(slot.workspaceDir, log);
+  await sweep?.();
   const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
   const launch = planLaunch({
     sources: options.sources,
@@ -84,6 +88,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       process,
       watchdog,
       closed: closed.then(({ reason }) => ({ reason })),
+      beforeCell: sweep,
       packages: options.packages && { ...options.packages, siteDir, installed: options.image?.packages },
     });
     receive = (report) => kernel.receive(report);
@@ -102,6 +107,12 @@ async function makeFolder(folder: string): Promise<void> {
   const found = await lstat(folder).catch(() => undefined);
   if (found && !found.isDirectory()) await rm(folder, { force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
+}
+
+async function sweepLinks(workspaceDir: string, log: Log): Promise<void> {
+  const removed = await removeLinks(workspaceDir);
+  if (removed > 0)
+    log.warn(`${removed} symbolic links were removed from ${workspaceDir}: without a jail they lead out`);
 }
 
 export function describe(python: string, walls: string[]): WasmKernel["info"] {

@@ -1,22 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
-/** What a process uses, and whether the thread that holds Python is still in it. */
+/** What a process says of itself that it uses. */
 export interface Vitals {
   rssBytes: number;
   cpuMs: number;
 }
 
-/** The unit of CPU times below `/proc`, the same on every Linux that Deno runs on. */
-const TICK_MS = 10;
-
 /** Nothing: the process is gone, or this system has no `/proc`. */
-export function readVitals(pid: number): Vitals | undefined {
+export function readRssBytes(pid: number): number | undefined {
   try {
     const rss = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
-    // The process's name comes second, in brackets, and may hold spaces and brackets itself.
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return { rssBytes: Number(rss ?? 0) * 1024, cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS };
+    return Number(rss ?? 0) * 1024;
   } catch {
     return undefined;
   }

@@ -1,10 +1,14 @@
 import type { MimeBundle } from "../../execution.ts";
+import { type DrawableFigure, figureOf } from "./figure.ts";
+import { embeddedMedia } from "./media.ts";
 import type { Picture } from "./pictures.ts";
 
 /** What there is to show of a MIME bundle: text for the model, a picture, and forms that are only linked. */
 export interface BundleParts {
   text?: string;
   picture?: Picture;
+  /** What a browser could make a picture of, where there is none. */
+  figure?: DrawableFigure;
   attachments: Attachment[];
 }
 
@@ -22,21 +26,38 @@ const namelessObject = /^<[^\n]*>$/;
 /** More of an HTML page is not worth a reader's time; the page is linked. */
 const HTML_TEXT_CHARS = 2_000;
 const HTML_READ_CHARS = 100_000;
+/** A longer formula is not read by anybody. */
+const FORMULA_CHARS = 1_000;
 
 export function bundleParts(data: MimeBundle): BundleParts {
   const forms = new Map(Object.entries(data).map(([mimeType, value]) => [mimeType, value]));
   const pictureType = pictureTypes.find((mimeType) => textOf(forms.get(mimeType)) !== undefined);
   const picture = pictureType && { mimeType: pictureType, bytes: bytesOf(pictureType, forms.get(pictureType)) };
+  const media = embeddedMedia(textOf(forms.get("text/html")) ?? "");
+  if (media) forms.delete("text/html");
   const attachments = [...forms]
-    .filter(([mimeType]) => mimeType !== pictureType && isAttached(mimeType))
+    .filter(([mimeType]) => mimeType !== pictureType && isAttached(mimeType, { hasPicture: picture !== undefined }))
     .map(([mimeType, value]) => ({ mimeType, bytes: bytesOf(mimeType, value) }));
-  return { text: bundleText(data, { hasPicture: picture !== undefined }), picture: picture || undefined, attachments };
+  if (media) attachments.push(media);
+  if (picture) return { text: bundleText(data, { hasPicture: true }), picture, attachments };
+  return { text: media ? plainOf(data) : bundleText(data), figure: media ? undefined : drawable(data), attachments };
+}
+
+function drawable(data: MimeBundle): DrawableFigure | undefined {
+  const plotly = data["application/vnd.plotly.v1+json"];
+  return figureOf({ plotly, html: textOf(data["text/html"]), text: plainOf(data) });
+}
+
+/** The text form, unless it only says that there is something. */
+function plainOf(data: MimeBundle): string | undefined {
+  const plain = textOf(data["text/plain"]);
+  return plain === undefined || namelessObject.test(plain.trim()) ? undefined : plain;
 }
 
 /** The form that says most to a reader of text. */
 export function bundleText(data: MimeBundle, { hasPicture = false } = {}): string | undefined {
-  const plain = textOf(data["text/plain"]);
-  if (plain !== undefined && !namelessObject.test(plain.trim())) return plain;
+  const plain = plainOf(data);
+  if (plain !== undefined) return withFormula(plain, textOf(data["text/latex"]));
   for (const mimeType of ["text/markdown", "text/latex"]) {
     const text = textOf(data[mimeType]);
     if (text !== undefined) return text;
@@ -47,11 +68,17 @@ export function bundleText(data: MimeBundle, { hasPicture = false } = {}): strin
   const fromHtml = html === undefined ? "" : htmlText(html);
   if (fromHtml !== "") return fromHtml;
   const other = Object.keys(data).find((mimeType) => mimeType.startsWith("text/") && mimeType !== "text/html");
-  return plain ?? (other === undefined ? undefined : textOf(data[other]));
+  return textOf(data["text/plain"] ?? (other === undefined ? undefined : data[other]));
 }
 
-/** Everything that is not shown as text or picture. */
-function isAttached(mimeType: string): boolean {
+/** A formula is told as code, which says how to go on with it, and as it is written. */
+function withFormula(plain: string, latex: string | undefined): string {
+  return latex === undefined || latex.length > FORMULA_CHARS ? plain : `${plain}\n${latex}`;
+}
+
+/** Everything that is not shown as text or picture. The same pixels in another format are nothing new. */
+function isAttached(mimeType: string, { hasPicture }: { hasPicture: boolean }): boolean {
+  if (hasPicture && /^image\/(png|jpeg|webp|gif)$/.test(mimeType)) return false;
   if (mimeType === "text/html") return true;
   return !mimeType.startsWith("text/") && mimeType !== "application/json" && !ignoredTypes.test(mimeType);
 }

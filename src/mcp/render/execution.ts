@@ -1,9 +1,11 @@
+import type { Browser } from "../../browser/browser.ts";
 import type { Options } from "../../options.ts";
 import type { Store } from "../../store/store.ts";
 import type { Link, Reply } from "../tool.ts";
 import { cutAll } from "./budget.ts";
 import type { Attachment } from "./bundle.ts";
 import { closingText, fileLinks } from "./closing.ts";
+import { drawFigures } from "./figures.ts";
 import { createKeep, type Keep } from "./kept.ts";
 import { type Picture, showPictures } from "./pictures.ts";
 import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
@@ -22,17 +24,21 @@ const MAX_TEXT_BYTES = 500_000;
 /** What a cell did, for a model: everything in the order it happened, within the budget, and how it ended. */
 export async function renderExecution(
   reply: Extract<Reply, { type: "execution" }>,
-  { options, store }: { options: Options; store: Store },
+  { options, store, browser }: { options: Options; store: Store; browser?: Browser | undefined },
 ): Promise<ToolResult> {
   const { session, execution } = reply;
-  const { placed, lost } = await placeAll(sequenceOf(execution.outputs, reply.late), {
+  const items = await drawFigures(sequenceOf(execution.outputs, reply.late), browser);
+  const { placed, lost } = await placeAll(items, {
     keep: createKeep(session.id, store, { limit: MAX_OUTPUT_LINKS }),
     options,
   });
   const notices = [...execution.notices];
   if (lost > 0)
     notices.push(`${lost} more pictures or rich outputs are not linked: a reply links ${MAX_OUTPUT_LINKS}.`);
-  const kernel = execution.executionCount === 1 ? session.kernel?.description : undefined;
+  const kernel =
+    execution.executionCount === 1
+      ? session.kernels.find(({ language }) => language === execution.language)?.description
+      : undefined;
   const facts = { sessionId: session.id, execution, queued: reply.queued, kernel, notices };
   const texts = placed.filter((item) => item instanceof Text);
   const files = fileLinks(session.id, execution.files).map(linkBlock);
@@ -80,7 +86,8 @@ async function placeAll(
   for (const item of items) {
     if (item instanceof Text) textBytes += jsonBytes(item.shown);
     else if (item.type === "picture") pictures.push(item.picture);
-    else links.set(item.attachment, await keep(item.attachment.bytes, item.attachment.mimeType));
+    else if (item.type === "attachment")
+      links.set(item.attachment, await keep(item.attachment.bytes, item.attachment.mimeType));
   }
   const copies = options.structured ? 2 : 1;
   const reserved = Math.min(textBytes, options.maxResultChars * 3, MAX_TEXT_BYTES / copies) * copies + LINK_BYTES;

@@ -61,8 +61,7 @@ interface Candidate {
 export async function showPictures(pictures: Picture[], room: PictureRoom): Promise<ShownPicture[]> {
   const candidates: Candidate[] = [];
   for (const [index, picture] of pictures.entries()) {
-    const shown = pictures.length <= MAX_SHOWN || index < MAX_SHOWN / 2 || index >= pictures.length - MAX_SHOWN / 2;
-    candidates.push(await prepare(picture, { shown, scaler: room.scaler }));
+    candidates.push(await prepare(picture, { shown: isShown(index, pictures.length), scaler: room.scaler }));
   }
   await squeeze(candidates, room);
   const results: ShownPicture[] = [];
@@ -73,6 +72,11 @@ export async function showPictures(pictures: Picture[], room: PictureRoom): Prom
     results.push({ block, note, link });
   }
   return results;
+}
+
+/** Of too many, the first and the last. */
+export function isShown(index: number, count: number): boolean {
+  return count <= MAX_SHOWN || index < MAX_SHOWN / 2 || index >= count - MAX_SHOWN / 2;
 }
 
 async function prepare(picture: Picture, options: { shown: boolean; scaler: Scaler }): Promise<Candidate> {

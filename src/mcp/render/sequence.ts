@@ -2,6 +2,7 @@ import type { Output } from "../../execution.ts";
 import type { LateOutput } from "../../session/late-outputs.ts";
 import type { Link } from "../tool.ts";
 import { type Attachment, bundleParts } from "./bundle.ts";
+import type { DrawableFigure } from "./figure.ts";
 import type { Picture, ShownPicture } from "./pictures.ts";
 import type { ContentBlock } from "./result.ts";
 import { outputPath, Text } from "./texts.ts";
@@ -11,6 +12,7 @@ import { tracebackText } from "./traceback.ts";
 export type Item =
   | Text
   | { type: "picture"; picture: Picture; text?: string }
+  | { type: "figure"; drawable: DrawableFigure; text?: string; kind: "output" | "late" }
   | { type: "attachment"; attachment: Attachment };
 export type PlacedItem = Text | Exclude<ContentBlock, { type: "text" }>;
 
@@ -40,15 +42,16 @@ function addOutputs(items: Item[], outputs: Output[], kind: "output" | "late"): 
       if (kind === "output") items.push(new Text("error"));
       textAt(items, kind === "output" ? "error" : kind).addOwn(tracebackText(output));
     } else {
-      const { text, picture, attachments } = bundleParts(output.data);
+      const { text, picture, figure, attachments } = bundleParts(output.data);
       if (picture) items.push({ type: "picture", picture, text });
-      else if (text !== undefined) addLines(textAt(items, kind), text);
+      else if (figure) items.push({ type: "figure", drawable: figure, text, kind });
+      else if (text !== undefined) textAt(items, kind).addLines(text);
       items.push(...attachments.map((attachment) => ({ type: "attachment" as const, attachment })));
     }
   }
 }
 
-/** Replaces pictures and attachments by blocks, links and words, and joins texts that then stand together. */
+/** Replaces pictures and attachments by blocks, links and words. Figures have been drawn before. */
 export function place(items: Item[], pictures: ShownPicture[], links: Map<Attachment, Link | undefined>): PlacedItem[] {
   const placed: PlacedItem[] = [];
   let next = 0;
@@ -62,8 +65,9 @@ export function place(items: Item[], pictures: ShownPicture[], links: Map<Attach
       if (link) placed.push(linkBlock(link));
       continue;
     }
+    if (item.type === "figure") continue;
     const { block, note, link } = pictures[next++] ?? {};
-    if (item.text !== undefined) addLines(textAt(placed, "output"), item.text);
+    if (item.text !== undefined) textAt(placed, "output").addLines(item.text);
     // Those that are not even linked are counted in a notice.
     if (note && (block || link))
       textAt(placed, "output").addOwn(pictureNote(note, { shown: block !== undefined, link }));
@@ -86,12 +90,6 @@ export function linkBlock({ uri, name, mimeType, sizeBytes }: Link): Extract<Con
 function pictureNote(note: string, { shown, link }: { shown: boolean; link?: Link }): string {
   const where = link ? `; ${shown ? "the original" : "it"} is ${outputPath(link.uri)}` : "";
   return `[picture: ${note}${where}]\n`;
-}
-
-function addLines(text: Text, lines: string): void {
-  text.startLine();
-  text.add(lines);
-  text.startLine();
 }
 
 /** The text that stands last, if it is of this kind; else a new one. */

@@ -82,6 +82,13 @@ export class Text {
     this.shown += text;
   }
 
+  /** Adds what a cell showed, on lines of its own. */
+  addLines(lines: string): void {
+    this.startLine();
+    this.add(lines);
+    this.startLine();
+  }
+
   startLine(): void {
     if (this.shown === "" || this.shown.endsWith("\n")) return;
     this.#pieces.push("\n");

@@ -40,5 +40,5 @@ export type Report =
   /** The worker is of no more use; the process should be killed. */
   | { type: "broken"; reason: string };
 
-/** Longest line from the supervisor: the largest bundle (16 MB as JSON) with room. Longer is a flood, not a frame. */
-export const MAX_LINE_CHARS = 24 * 1024 * 1024;
+/** Longest line from the supervisor: the largest bundle (8 MB as JSON) with room. Longer is a flood, not a frame. */
+export const MAX_LINE_BYTES = 12 * 1024 * 1024;

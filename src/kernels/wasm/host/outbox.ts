@@ -1,10 +1,11 @@
+import { boundedError } from "./bounds.ts";
 import type { Report } from "./frames.ts";
 import { kinds, RECORD_HEADER_BYTES, type RingReader, type RingRecord } from "./ring.ts";
 
 /** What is sent at once, mostly as one line of one stream: more would hold it up, less costs a line per print. */
 const MAX_TAKE_BYTES = 256 * 1024;
-/** Largest event put together from records: the runner replaces bundles that are longer than 16 MB as JSON. */
-const MAX_JOINED_BYTES = 20 * 1024 * 1024;
+/** Largest event put together from records: the runner replaces bundles that are longer than 8 MB as JSON. */
+const MAX_JOINED_BYTES = 10 * 1024 * 1024;
 
 /** Turns records of the ring into reports: joins split records, and the many small pieces of a stream into few. */
 export class Outbox {
@@ -58,10 +59,16 @@ export class Outbox {
     const value: unknown = JSON.parse(this.#decoder.decode(joined(this.#split)));
     this.#split = [];
     this.#splitBytes = 0;
-    if (record.kind === kinds.event) return { type: "event", cell: record.tag, event: value };
+    if (record.kind === kinds.event) return { type: "event", cell: record.tag, event: bounded(value) };
     if (record.kind === kinds.answer) return { type: "answer", id: record.tag, answer: value };
     throw new Error(`a record is of the unknown kind ${record.kind}`);
   }
+}
+
+/** Forged exceptions end here, before each of them costs our process its size three times over. */
+function bounded(event: unknown): unknown {
+  const { type, ...texts } = Object(event);
+  return type === "error" ? { ...boundedError(texts), type } : event;
 }
 
 function joined(pieces: Uint8Array[]): Uint8Array {

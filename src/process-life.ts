@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { readFile, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
-import { systemCode } from "./system-error.ts";
 
 /** When a process started, in whatever form the system tells it; a number that is given out again starts later. */
 export async function startOf(pid: number): Promise<string | undefined> {
@@ -18,7 +17,7 @@ export async function isAlive(pid: number, start: string | undefined): Promise<b
   try {
     process.kill(pid, 0);
   } catch (error) {
-    if (systemCode(error) === "ESRCH") return false;
+    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
   }
   if (start === undefined) return true;
   const now = await startOf(pid);

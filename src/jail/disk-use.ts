@@ -29,12 +29,16 @@ function bytesBehind(error: NodeJS.ErrnoException): number {
   return error.code === "ENAMETOOLONG" ? Number.POSITIVE_INFINITY : 0;
 }
 
-/** What a process holds open that has no name any more and still takes room. Nothing where there is no `/proc`. */
-export async function namelessBytes(pid: number): Promise<number> {
+/**
+ * What a process holds open that has no name any more and still takes room, on these devices or on any. Nothing where
+ * there is no `/proc`.
+ */
+export async function namelessBytes(pid: number, devices?: Set<number>): Promise<number> {
   const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
   const sizes = descriptors.map(async (descriptor) => {
     const file = await stat(`/proc/${pid}/fd/${descriptor}`).catch(() => undefined);
-    return file?.isFile() && file.nlink === 0 ? file.blocks * 512 : 0;
+    if (!file?.isFile() || file.nlink > 0 || (devices && !devices.has(file.dev))) return 0;
+    return file.blocks * 512;
   });
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }

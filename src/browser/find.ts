@@ -1,0 +1,36 @@
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/**
+ * The programs themselves, which distributions hide behind shell scripts. Those read settings of the user's and add
+ * options of their own, extensions among them.
+ */
+const programs: Partial<Record<NodeJS.Platform, string[]>> = {
+  linux: [
+    "/usr/lib/chromium/chromium",
+    "/usr/lib/chromium-browser/chromium-browser",
+    "/usr/lib64/chromium-browser/chromium-browser",
+    "/opt/google/chrome/chrome",
+  ],
+  darwin: [
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+  ],
+};
+const commands = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell"];
+
+/** The browser of this machine, if it has one that is built like Chromium. */
+export function findBrowser(path = process.env.PATH ?? ""): string | undefined {
+  const folders = path.split(delimiter).filter((folder) => folder !== "");
+  const onPath = commands.flatMap((command) => folders.map((folder) => join(folder, command)));
+  return [...(programs[process.platform] ?? []), ...onPath].find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,100 @@
+import { Page } from "./page.ts";
+import type { BrowserProcess } from "./process.ts";
+
+const WIDTH = 800;
+/** Of a page that draws by program, which may ask for it. A table is as high as it is. */
+const SCRIPTED_HEIGHT = 600;
+const TABLE_HEIGHT = 50;
+/** The longest side that models look at; of a longer page its beginning is shown. */
+const MAX_SIDE = 1_568;
+const MARGIN = 8;
+
+/** A program that draws has no end that could be waited for: it is done when the page has not changed for so long. */
+const QUIET_MS = 250;
+const MAX_SETTLE_MS = 4_000;
+
+/** The page's own rights: to draw what it has brought along. */
+const policy =
+  "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; " +
+  "img-src data: blob:; font-src data: blob:; media-src data: blob:; worker-src data: blob:; connect-src data: blob:";
+
+export interface DrawnPage {
+  bytes: Buffer;
+  /** Of the whole page, where only its beginning was drawn. */
+  cutFrom?: { width: number; height: number };
+}
+
+/** Programs of a page run only in one that has any. */
+export function hasScripts(html: string): boolean {
+  return /<script[\s>]/i.test(html);
+}
+
+export async function openHtmlPage(browser: BrowserProcess, html: string): Promise<Page> {
+  const scripts = hasScripts(html);
+  return Page.open(browser, { width: WIDTH, height: scripts ? SCRIPTED_HEIGHT : TABLE_HEIGHT, scripts });
+}
+
+/** `html` is a cell's work: a page, or a part of one. */
+export async function drawHtml(page: Page, html: string): Promise<DrawnPage> {
+  const scripts = hasScripts(html);
+  const isWhole = /<(?:html|body)[\s>]/i.test(html);
+  const style = isWhole ? "" : `<style>body{margin:${MARGIN}px;${scripts ? "" : "width:fit-content"}}</style>`;
+  const head = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">`;
+  await page.setContent(`${head}<style>html{background:#fff}</style>${style}${html}`);
+  await page.evaluate(scripts ? settled : "document.fonts.ready.then(() => 0)");
+  const size = await measure(page);
+  const width = Math.min(size.width, MAX_SIDE);
+  const height = Math.min(size.height, MAX_SIDE);
+  const bytes = await page.screenshot({ x: 0, y: 0, width, height });
+  return { bytes, ...(width < size.width || height < size.height ? { cutFrom: size } : {}) };
+}
+
+async function measure(page: Page): Promise<{ width: number; height: number }> {
+  const { cssContentSize, cssLayoutViewport } = await page.call<{
+    cssContentSize: { width: number; height: number };
+    cssLayoutViewport: { clientWidth: number; clientHeight: number };
+  }>("Page.getLayoutMetrics");
+  const [right, bottom] = (await page.evaluate(contentEnd)) as [unknown, unknown];
+  const end = (size: number, viewport: number, content: unknown) =>
+    Math.ceil(
+      size > viewport || !Number.isFinite(content) ? size : Math.min(size, Math.max(1, Number(content) + MARGIN)),
+    );
+  return {
+    width: end(cssContentSize.width, cssLayoutViewport.clientWidth, right),
+    height: end(cssContentSize.height, cssLayoutViewport.clientHeight, bottom),
+  };
+}
+
+/** Where the content ends, right and below: boxes that hold others are as wide as the page, whatever is in them. */
+const contentEnd = `(() => {
+  let right = 0, bottom = 0;
+  const boxes = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  for (let node = boxes.nextNode(), count = 0; node && count < 50000; node = boxes.nextNode(), count += 1) {
+    if (node.nodeType === 1 && node.firstElementChild && !node.shadowRoot) continue;
+    if (node.nodeType === 3 && !node.data.trim()) continue;
+    const range = document.createRange();
+    if (node.nodeType === 3) range.selectNode(node);
+    const box = (node.nodeType === 3 ? range : node).getBoundingClientRect();
+    if (!box.width || !box.height) continue;
+    right = Math.max(right, box.right);
+    bottom = Math.max(bottom, box.bottom);
+  }
+  return [right, bottom];
+})()`;
+
+/** Bokeh says when it is done; for others, the page has to be quiet for a while. */
+const settled = `new Promise((resolve) => {
+  const started = performance.now();
+  let changed = started;
+  new MutationObserver(() => { changed = performance.now(); }).observe(document, {
+    subtree: true, childList: true, attributes: true, characterData: true,
+  });
+  const look = () => {
+    const now = performance.now();
+    const documents = window.Bokeh?.documents;
+    const busy = Array.isArray(documents) && !(documents.length > 0 && documents.every((one) => one.is_idle));
+    if (now - started > ${MAX_SETTLE_MS} || (!busy && now - changed > ${QUIET_MS})) resolve(0);
+    else setTimeout(look, 25);
+  };
+  look();
+})`;

@@ -1,0 +1,67 @@
+/** What the first bytes of a connection say about where it is meant to go. */
+export type Greeting =
+  | { kind: "incomplete" }
+  | { kind: "other" }
+  /** TLS; without a name when the client gave none. */
+  | { kind: "tls"; serverName?: string };
+
+const HANDSHAKE = 22;
+const CLIENT_HELLO = 1;
+const SERVER_NAME = 0;
+/** A greeting that is longer is none; those of browsers have some 2 kB. */
+const MAX_BYTES = 64 * 1024;
+
+/** Reads the server name out of a TLS ClientHello, which may be spread over several records. */
+export function readGreeting(bytes: Uint8Array): Greeting {
+  if (bytes.length === 0) return { kind: "incomplete" };
+  if (bytes[0] !== HANDSHAKE) return { kind: "other" };
+  if (bytes.length > MAX_BYTES) return { kind: "other" };
+  const message = joinRecords(bytes);
+  if (message === undefined) return { kind: "other" };
+  if (message.length < 4) return { kind: "incomplete" };
+  const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
+  if (view.getUint8(0) !== CLIENT_HELLO) return { kind: "other" };
+  const length = view.getUint32(0) & 0xff_ffff;
+  if (length > MAX_BYTES) return { kind: "other" };
+  if (message.length < 4 + length) return { kind: "incomplete" };
+  try {
+    const serverName = findServerName(new DataView(message.buffer, message.byteOffset + 4, length));
+    return serverName === undefined ? { kind: "tls" } : { kind: "tls", serverName };
+  } catch {
+    // Lengths that lead out of the message.
+    return { kind: "other" };
+  }
+}
+
+function joinRecords(bytes: Uint8Array): Uint8Array | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const parts: Uint8Array[] = [];
+  for (let at = 0; at + 5 <= bytes.length; ) {
+    if (view.getUint8(at) !== HANDSHAKE) return undefined;
+    const end = at + 5 + view.getUint16(at + 3);
+    parts.push(bytes.subarray(at + 5, Math.min(end, bytes.length)));
+    at = end;
+  }
+  return Buffer.concat(parts);
+}
+
+function findServerName(hello: DataView): string | undefined {
+  let at = 34; // version and random
+  at += 1 + hello.getUint8(at); // session id
+  at += 2 + hello.getUint16(at); // cipher suites
+  at += 1 + hello.getUint8(at); // compression methods
+  if (at === hello.byteLength) return undefined;
+  const end = at + 2 + hello.getUint16(at);
+  at += 2;
+  while (at + 4 <= end) {
+    const [type, length] = [hello.getUint16(at), hello.getUint16(at + 2)];
+    if (type === SERVER_NAME) {
+      // A list, of which only the first entry is ever used: its length, a type, and the name.
+      const nameLength = hello.getUint16(at + 7);
+      const name = new Uint8Array(hello.buffer, hello.byteOffset + at + 9, nameLength);
+      return Buffer.from(name).toString("latin1").toLowerCase();
+    }
+    at += 4 + length;
+  }
+  return undefined;
+}

@@ -1,0 +1,140 @@
+"""The system calls of a jail that Python does not have, by ctypes."""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+_libc.syscall.restype = ctypes.c_long
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_NOATIME = 1024
+MS_NODIRATIME = 2048
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+MS_RELATIME = 1 << 21
+
+_MNT_DETACH = 2
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+
+# By processor: pivot_root and seccomp. mount_setattr has one number everywhere.
+_numbers = {"x86_64": (155, 317), "aarch64": (41, 277)}
+_MOUNT_SETATTR = 442
+
+
+def _check(result, what):
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+
+
+def _number(index):
+    machine = os.uname().machine
+    if machine not in _numbers:
+        raise OSError("the system calls of %s are not known" % machine)
+    return _numbers[machine][index]
+
+
+def unshare(flags):
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount(source, target, kind=None, flags=0, data=None):
+    encoded = [value if value is None else os.fsencode(value) for value in (source, target, kind, data)]
+    _check(_libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]), "mount %s" % target)
+
+
+def protect(target, read_only):
+    """No set-uid programs and no devices in a mount and all below it, and no writing if `read_only`."""
+    flags = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
+    # The attributes that mount_setattr sets have the values of these flags.
+    attributes = struct.pack("=QQQQ", flags, 0, 0, 0)
+    path = os.fsencode(target)
+    arguments = (ctypes.c_int(_AT_FDCWD), path, ctypes.c_uint(_AT_RECURSIVE), attributes, ctypes.c_size_t(32))
+    if _libc.syscall(ctypes.c_long(_MOUNT_SETATTR), *arguments) == 0:
+        return
+    # Before Linux 5.12 each mount is changed alone.
+    for point in _mounts_below(target):
+        kept = _locked_flags(os.statvfs(point).f_flag)
+        mount(None, point, None, MS_BIND | MS_REMOUNT | flags | kept)
+
+
+def _mounts_below(target):
+    target = os.path.realpath(target)
+    with open("/proc/self/mountinfo", "rb") as lines:
+        points = [os.fsdecode(line.split(b" ")[4].decode("unicode_escape").encode("latin-1")) for line in lines]
+    return [point for point in points if point == target or point.startswith(target.rstrip("/") + "/")]
+
+
+def _locked_flags(found):
+    """What a user namespace may not take away from a mount, and what must therefore be said again."""
+    kept = found & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME | MS_NODIRATIME)
+    return kept | (MS_RELATIME if found & 0x1000 else 0)
+
+
+def pivot_root_here():
+    """The working directory becomes the root, and the old root is out of reach."""
+    _check(_libc.syscall(ctypes.c_long(_number(0)), b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+    os.chdir("/")
+
+
+def loopback_up():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+
+
+def set_host_name(name):
+    _check(_libc.sethostname(name, len(name)), "sethostname")
+
+
+def die_with_parent():
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+
+
+def hide_from_others():
+    """Nobody without rights over this process reads its memory or its files below /proc."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def drop_privileges():
+    """No capabilities, and no program that could bring any back."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    for capability in range(64):
+        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break  # Beyond the last one that this kernel knows.
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")
+
+
+def filter_system_calls(program):
+    """`program` is what seccomp.ts builds. Holds for this thread and all it starts, for ever."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    call = ctypes.c_long(_number(1))
+    _check(_libc.syscall(call, ctypes.c_uint(_SECCOMP_SET_MODE_FILTER), ctypes.c_uint(0), described), "seccomp")

@@ -1,0 +1,218 @@
+import { readdir, realpath } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CellwrightError } from "../errors.ts";
+import { jailHostDir } from "./fork-jail.ts";
+import { type Jail, type Mount, PROXY_PORT } from "./jail.ts";
+import { systemMounts } from "./system-mounts.ts";
+
+/** Where a jailed Python kernel or bash finds its things. */
+export const inside = {
+  workspace: "/workspace",
+  /** The kernel's sockets and connection file. */
+  sockets: "/run/cellwright",
+  /** The session's own packages, read-only. */
+  packages: "/run/packages",
+  /** The folder of the filtering proxy's socket. */
+  proxy: "/run/proxy",
+} as const;
+
+export interface LocalJailOptions {
+  /** What the interpreter needs: prefix, base prefix, and what else it says. Seen at their own paths. */
+  environmentPaths: string[];
+  /** The interpreter, for PATH and the forwarder. Absent: bash without an environment. */
+  python?: string | undefined;
+  /** Our own Python files: prelude, boot, … Seen at their own paths. */
+  supportPaths?: string[];
+  workspaceDir: string;
+  /** Seen at its own path: the user's folder (`--workspace`). Otherwise at `/workspace`. */
+  workspaceInPlace?: boolean;
+  socketsDir?: string | undefined;
+  overlayDir?: string | undefined;
+  /** A folder of the session to be seen as /tmp by all its kernels. Otherwise a /tmp in memory, of its own. */
+  tmpDir?: string | undefined;
+  allowRead?: string[];
+  allowWrite?: string[];
+  /** Never seen, though below something allowed: the data folder, other sessions. */
+  hidden?: string[];
+  /** `proxyDir`: only the folder with the filtering proxy's socket (see proxy.ts). */
+  network?: "none" | "host" | { proxyDir: string };
+  /** What is passed on or set for the kernel; it beats what is set here. */
+  env?: Record<string, string>;
+  tmpMb?: number;
+}
+
+const DEFAULT_TMP_MB = 512;
+
+/** The jail's own; mounting over them would take them away. */
+const ownFolders = ["/dev", "/proc", "/sys", "/run", "/tmp"];
+/** Of these, what lies below is the jail's own, too. */
+const closedFolders = ["/dev", "/proc", "/sys"];
+
+/** The policy for a Python kernel or for bash. Looks at the file system for what is there. */
+export async function localJail(options: LocalJailOptions): Promise<Jail> {
+  const { workspaceDir, network = "none" } = options;
+  const proxyDir = typeof network === "object" ? network.proxyDir : undefined;
+  const home = options.workspaceInPlace ? resolve(workspaceDir) : inside.workspace;
+  const python = options.python ?? "/usr/bin/python3";
+  const system = await systemMounts({ network: network === "host" });
+  const at = (from: string | undefined, path: string): Mount[] => (from === undefined ? [] : [{ from, at: path }]);
+
+  const readWrite = [
+    { from: await realpath(workspaceDir), at: home },
+    ...at(options.socketsDir, inside.sockets),
+    ...at(options.tmpDir, "/tmp"),
+    ...(await allowed("--allow-write", options.allowWrite ?? [])),
+  ];
+  const code = await present([
+    ...options.environmentPaths,
+    ...(options.supportPaths ?? []),
+    ...(proxyDir === undefined ? [] : [jailHostDir]),
+  ]);
+  const hidden = (await present(options.hidden ?? [])).map((mount) => mount.from);
+  const guarded = guards(readWrite, { code: [...code, ...(await ownProgram())].map((mount) => mount.from), hidden });
+  const shown = [...code, ...(await allowed("--allow-read", options.allowRead ?? []))];
+  const readOnly = [
+    ...system.readOnly,
+    ...withoutCovered(shown, system.readOnly),
+    ...guarded.readOnly,
+    ...at(options.overlayDir, inside.packages),
+    ...at(proxyDir, inside.proxy),
+  ];
+  return {
+    readOnly: oncePerPlace(readOnly),
+    readWrite: oncePerPlace([...readWrite, ...guarded.pins]),
+    hidden: [...new Set([...readOnly, ...readWrite].flatMap((mount) => seenBelow(mount, hidden)))],
+    symlinks: system.symlinks,
+    env: { ...ownEnv(home, options.python), ...(proxyDir === undefined ? {} : proxyEnv), ...options.env },
+    workingDir: home,
+    network: network === "host" ? "host" : "none",
+    ...(proxyDir !== undefined && {
+      proxy: { socket: `${inside.proxy}/socket`, python, script: join(jailHostDir, "forward.py") },
+    }),
+    tmpMb: options.tmpMb ?? DEFAULT_TMP_MB,
+  };
+}
+
+function ownEnv(home: string, python: string | undefined): Record<string, string> {
+  return {
+    HOME: home,
+    USER: "cellwright",
+    LOGNAME: "cellwright",
+    LANG: "C.UTF-8",
+    PATH: [...(python ? [dirname(python)] : []), "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"].join(":"),
+    SHELL: "/bin/bash",
+    TERM: "dumb",
+    TMPDIR: "/tmp",
+    // The home is the workspace, and not the place for what programs keep for themselves.
+    XDG_CACHE_HOME: "/tmp/.cache",
+    XDG_CONFIG_HOME: "/tmp/.config",
+    XDG_DATA_HOME: "/tmp/.local/share",
+    XDG_STATE_HOME: "/tmp/.local/state",
+    IPYTHONDIR: "/tmp/.ipython",
+    MPLCONFIGDIR: "/tmp/.config/matplotlib",
+    // Sessions may share a workspace: none leaves code there that the next one's start would run.
+    PYTHONNOUSERSITE: "1",
+  };
+}
+
+const proxyUrl = `http://127.0.0.1:${PROXY_PORT}`;
+const proxyEnv: Record<string, string> = Object.fromEntries(
+  Object.entries({ http_proxy: proxyUrl, https_proxy: proxyUrl, no_proxy: "localhost,127.0.0.1,::1" }).flatMap(
+    ([name, value]) => [
+      [name, value],
+      [name.toUpperCase(), value],
+    ],
+  ),
+);
+
+/** Paths that a user named. One that is not there, or that would cover the jail's own, is a mistake worth saying. */
+async function allowed(flag: string, paths: string[]): Promise<Mount[]> {
+  const mounts: Mount[] = [];
+  for (const path of paths.map((each) => resolve(each))) {
+    if (path === "/" && flag === "--allow-read") {
+      mounts.push(...(await topFolders()));
+      continue;
+    }
+    const isOwn = path === "/" || ownFolders.includes(path) || closedFolders.some((own) => path.startsWith(`${own}/`));
+    if (isOwn)
+      throw refused(`${flag}=${path} cannot be given to code in a jail, which has its own. Name what is below.`);
+    const mount = await present([path]);
+    if (mount.length === 0) throw refused(`${flag}=${path} does not exist.`);
+    mounts.push(...mount);
+  }
+  return mounts;
+}
+
+function refused(message: string): CellwrightError {
+  return new CellwrightError("kernel_start_failed", message, { hint: "Correct the flag and start Cellwright again." });
+}
+
+/** All that can be shown of `/` without covering what is the jail's own. */
+async function topFolders(): Promise<Mount[]> {
+  const entries = await readdir("/", { withFileTypes: true });
+  return entries
+    .map((entry) => ({ isLink: entry.isSymbolicLink(), path: `/${entry.name}` }))
+    .filter(({ isLink, path }) => !isLink && !ownFolders.includes(path))
+    .map(({ path }) => ({ from: path, at: path }));
+}
+
+/** Each at the path it is known by, and at the one where it really is, which things in it may speak of. */
+async function present(paths: string[]): Promise<Mount[]> {
+  const mounts: Mount[] = [];
+  for (const path of new Set(paths.map((each) => resolve(each)))) {
+    const real = await realpath(path).catch(() => undefined);
+    if (real === undefined) continue;
+    mounts.push({ from: real, at: path });
+    if (real !== path) mounts.push({ from: real, at: real });
+  }
+  return mounts;
+}
+
+/** What this program runs from, outside. */
+async function ownProgram(): Promise<Mount[]> {
+  const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+  return present(["dist", "src", "node_modules", "scripts", "package.json"].map((name) => join(root, name)));
+}
+
+/** A folder of the system that is shown already needs no second mount. */
+function withoutCovered(mounts: Mount[], system: Mount[]): Mount[] {
+  return mounts.filter(({ from, at }) => from !== at || !system.some((mount) => isAbove(at)(mount) || mount.at === at));
+}
+
+/**
+ * Code that also runs outside, where it lies in a folder that the jail may write to, stays as it is: what a jailed
+ * process changed there would run without a jail at the next start. A mount point cannot be renamed, but a folder above
+ * it can, with another put in its place: so each folder in between becomes a mount point, too.
+ */
+function guards(writable: Mount[], { code, hidden }: { code: string[]; hidden: string[] }) {
+  const readOnly: Mount[] = [];
+  const pins: Mount[] = [];
+  const guarded = [...code, ...hidden];
+  for (const mount of writable) {
+    const seenAt = (path: string): string => mount.at + path.slice(mount.from.length);
+    const isBelow = (path: string): boolean => path.startsWith(`${mount.from}/`);
+    readOnly.push(...code.filter(isBelow).map((path) => ({ from: path, at: seenAt(path) })));
+    for (const path of guarded.filter(isBelow)) {
+      for (let folder = dirname(path); folder !== mount.from; folder = dirname(folder)) {
+        const isGuarded = guarded.some((other) => folder === other || folder.startsWith(`${other}/`));
+        if (!isGuarded) pins.push({ from: folder, at: seenAt(folder) });
+      }
+    }
+  }
+  return { readOnly, pins };
+}
+
+/** Where a mount would show these paths. */
+function seenBelow({ from, at }: Mount, paths: string[]): string[] {
+  return paths.filter((path) => path.startsWith(`${from}/`)).map((path) => at + path.slice(from.length));
+}
+
+/** The first one counts. */
+function oncePerPlace(mounts: Mount[]): Mount[] {
+  return [...new Map(mounts.toReversed().map((mount) => [mount.at, mount])).values()].reverse();
+}
+
+function isAbove(path: string): (mount: Mount) => boolean {
+  return ({ at }) => path.startsWith(at === "/" ? "/" : `${at}/`);
+}

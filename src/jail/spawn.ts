@@ -1,0 +1,97 @@
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { bubblewrapArgs, childPid } from "./bubblewrap.ts";
+import { type Jail, PROXY_PORT } from "./jail.ts";
+import type { ProcessLimits } from "./limits.ts";
+import { childrenOf } from "./processes.ts";
+import { seccompFilter } from "./seccomp.ts";
+
+export interface SpawnOptions {
+  /** For descriptors 0, 1, 2 and on, as `spawn` takes them; the program in the jail gets the same ones. */
+  stdio: Exclude<StdioOptions, string>;
+  limits?: ProcessLimits | undefined;
+  /** Whether the jail goes on when this process is gone. */
+  survives?: boolean;
+}
+
+export interface JailedProcess {
+  /** Bubblewrap. Its exit is the program's: 128 + n for a signal. Never send it SIGINT. */
+  child: ChildProcess;
+  /** The jail's first process, as seen from here: with SIGKILL to it, all that is inside ends. Undefined: no start. */
+  firstPid: Promise<number | undefined>;
+}
+
+/** Starts a program in a jail with bubblewrap, with a reaper as the jail's first process and the seccomp filter. */
+export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
+  const { stdio, limits, survives = false } = options;
+  const filter = seccompFilter();
+  const infoFd = stdio.length;
+  const seccompFd = filter && infoFd + 1;
+  const { proxy } = jail;
+  const forwarded = proxy ? [proxy.python, proxy.script, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
+  const limited = limits ? insideLimits(limits, forwarded) : forwarded;
+  const bubblewrap = ["bwrap", ...bubblewrapArgs(jail, limited, { infoFd, seccompFd, survives, reaper: true })];
+  const [program = "", ...args] = limits ? withLimits(limits, bubblewrap) : bubblewrap;
+  const child = spawn(program, args, {
+    cwd: "/",
+    env: { PATH: process.env.PATH ?? "" },
+    detached: true,
+    stdio: [...stdio, "pipe", ...(filter ? ["pipe" as const] : [])],
+  });
+  if (filter) {
+    const pipe = child.stdio[infoFd + 1] as Writable | null;
+    // It may be gone before it has read it, which its exit tells.
+    pipe?.on("error", () => {});
+    pipe?.end(filter);
+  }
+  return { child, firstPid: readPid(child, child.stdio[infoFd] as Readable | null) };
+}
+
+/** The program in the jail (not bubblewrap, not the reaper), as seen from here, to send SIGINT to. */
+export async function programPid(firstPid: number): Promise<number | undefined> {
+  const children = await childrenOf(firstPid);
+  return children[0];
+}
+
+function readPid(child: ChildProcess, info: Readable | null): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    let text = "";
+    child.once("error", () => resolve(undefined));
+    child.once("exit", () => resolve(childPid(text)));
+    info?.on("error", () => {});
+    info?.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      const pid = childPid(text);
+      if (pid !== undefined) resolve(pid);
+    });
+  });
+}
+
+/**
+ * The command line that runs a program within limits but without a jail; the number of processes is then left to the
+ * cgroup. `sh` sets the limits of itself and becomes the program. In kB, but for files in blocks of 512 bytes.
+ */
+export function withLimits(limits: ProcessLimits, command: string[]): string[] {
+  const { procsFiles, dataMb, addressSpaceMb, fileSizeMb, openFiles } = limits;
+  const script = [
+    'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift',
+    "ulimit -c 0",
+    `ulimit -f ${fileSizeMb * 2048}`,
+    `ulimit -n ${openFiles} 2>/dev/null`,
+    ...(dataMb === undefined ? [] : [`ulimit -d ${(dataMb + OWN_MB) * 1024}`]),
+    ...(addressSpaceMb === undefined ? [] : [`ulimit -v ${(addressSpaceMb + OWN_ADDRESSES_MB) * 1024}`]),
+    'exec "$@"',
+  ].join("\n");
+  return ["/bin/sh", "-c", script, "sh", ...procsFiles, "--", ...command];
+}
+
+/** What an interpreter has before it has done anything; with its libraries' addresses, much more than that. */
+const OWN_MB = 128;
+const OWN_ADDRESSES_MB = 768;
+
+/** The number of processes is counted within the user namespace in which it is limited: this one must be set inside. */
+function insideLimits(limits: ProcessLimits, command: string[]): string[] {
+  // dash and busybox call it -p, bash -u; where it is already lower, it stays.
+  const script = `ulimit -p ${limits.processes} 2>/dev/null || ulimit -u ${limits.processes} 2>/dev/null\nexec "$@"`;
+  return ["/bin/sh", "-c", script, "sh", ...command];
+}

@@ -1,0 +1,53 @@
+import { lstat, readlink } from "node:fs/promises";
+import { join } from "node:path";
+import { jailHostDir } from "./fork-jail.ts";
+import type { Mount, Symlink } from "./jail.ts";
+
+/** Programs and libraries of the machine, wherever it keeps them. */
+const systemFolders = [
+  ...["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"],
+  ...["/nix/store", "/gnu/store", "/run/current-system/sw"],
+];
+
+/**
+ * Settings that programs need and that say nothing about the machine's users. None of them has secrets in it: where the
+ * server is root, code in the jail can read what only root can.
+ */
+const settings = [
+  ...["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "os-release"],
+  ...[
+    "fonts",
+    "matplotlibrc",
+    "mime.types",
+    "magic",
+    "magic.mime",
+    "protocols",
+    "services",
+    "terminfo",
+    "locale.alias",
+  ],
+  ...["inputrc", "debian_version", "perl", "texmf", "R", "OpenCL", "java-17-openjdk", "java-21-openjdk"],
+  ...["ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ca-certificates", "ca-certificates.conf"],
+  ...["pki/ca-trust", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"],
+].map((name) => `/etc/${name}`);
+
+/** Only with the machine's network: where names are looked up. */
+const networkSettings = ["/etc/resolv.conf", "/etc/gai.conf"];
+
+/** Written by us: a jail has one user, who is nobody of the machine's. */
+const ownSettings = ["passwd", "group", "hosts", "nsswitch.conf"];
+
+/** What every jail of a Python kernel or a shell sees of the machine, read-only. */
+export async function systemMounts(options: { network: boolean }): Promise<{ readOnly: Mount[]; symlinks: Symlink[] }> {
+  const readOnly: Mount[] = ownSettings.map((name) => ({ from: join(jailHostDir, "etc", name), at: `/etc/${name}` }));
+  const symlinks: Symlink[] = [];
+  for (const path of systemFolders) {
+    const found = await lstat(path).catch(() => undefined);
+    if (found?.isSymbolicLink()) symlinks.push({ at: path, to: await readlink(path) });
+    else if (found) readOnly.push({ from: path, at: path });
+  }
+  for (const path of [...settings, ...(options.network ? networkSettings : [])]) {
+    if (await lstat(path).catch(() => undefined)) readOnly.push({ from: path, at: path });
+  }
+  return { readOnly, symlinks };
+}

@@ -1,0 +1,145 @@
+import { readFile, stat } from "node:fs/promises";
+import { diskUse, namelessBytes } from "./disk-use.ts";
+
+export interface Watched {
+  /** The session's processes, as seen from here. */
+  processes(): Promise<number[]>;
+  /** All that the session can write to. */
+  folders: string[];
+  diskMb: number;
+  /** Only where the system does not limit the session's memory. */
+  memoryMb?: number | undefined;
+  /** While a cell runs it is looked at more often. */
+  isBusy(): boolean;
+  /** Called once, with a sentence. */
+  condemn(reason: string): void;
+}
+
+/** While a cell runs: a fast disk takes 100 MB in this time. */
+const BUSY_LOOK_MS = 200;
+/** Between cells, where a process that was left behind can write and grow, too. */
+const IDLE_LOOK_MS = 1_000;
+/** A look takes at most a tenth of the time. */
+const LOOK_SHARE = 10;
+/** Between two measurements of the disk, unless half of what was left may have been written since. */
+const DISK_LOOK_MS = 1_000;
+/** Processes that came and went between two looks have written unseen: so the disk is measured now and then anyway. */
+const IDLE_DISK_LOOK_MS = 5_000;
+const IDLE_DISK_LOOK_SHARE = 100;
+/** Between cells next to nothing is written; more than this is worth a look at the disk. */
+const WRITTEN_SLACK_BYTES = 1024 * 1024;
+/** How far the files may be over their limit: at the limit a single file cannot grow any more. */
+const DISK_SLACK_BYTES = 32 * 1024 * 1024;
+/** What interpreters take before they have done anything. */
+const OWN_MEMORY_MB = 256;
+const MB = 1024 * 1024;
+
+/** Looks at what a session uses of the disk (and of memory), and condemns it when that is too much. */
+export function watchUse(watched: Watched): { stop(): void } {
+  const watch = new UseWatch(watched);
+  void watch.start();
+  return watch;
+}
+
+class UseWatch {
+  readonly #watched: Watched;
+  readonly #written = new Map<number, number>();
+  #devices = new Set<number>();
+  #diskLimitBytes: number;
+  #diskLeftBytes = 0;
+  #diskLookedAt = Number.NEGATIVE_INFINITY;
+  #diskLookMs = 0;
+  #writtenSince = Number.POSITIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+    this.#diskLimitBytes = watched.diskMb * MB + DISK_SLACK_BYTES;
+  }
+
+  async start(): Promise<void> {
+    const { folders } = this.#watched;
+    const found = await Promise.all(folders.map((folder) => stat(folder).catch(() => undefined)));
+    this.#devices = new Set(found.flatMap((each) => (each ? [each.dev] : [])));
+    // What is in the folders already is not this kernel's doing, and must not be its end.
+    const used = await diskUse(folders, Number.POSITIVE_INFINITY);
+    this.#diskLimitBytes = Math.max(this.#diskLimitBytes, used + DISK_SLACK_BYTES);
+    this.#schedule(0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  #schedule(tookMs: number): void {
+    if (this.#stopped) return;
+    const soon = this.#watched.isBusy() || this.#writtenSince > WRITTEN_SLACK_BYTES;
+    const pauseMs = Math.max(soon ? BUSY_LOOK_MS : IDLE_LOOK_MS, tookMs * LOOK_SHARE);
+    this.#timer = setTimeout(() => void this.#look(), pauseMs);
+    this.#timer.unref();
+  }
+
+  async #look(): Promise<void> {
+    const since = performance.now();
+    const pids = await this.#watched.processes().catch(() => []);
+    this.#writtenSince += await this.#newlyWritten(pids);
+    const reason = (await this.#memoryReason(pids)) ?? (this.#diskIsDue() ? await this.#diskReason(pids) : undefined);
+    if (this.#stopped) return;
+    if (reason) {
+      this.stop();
+      this.#watched.condemn(reason);
+      return;
+    }
+    this.#schedule(performance.now() - since);
+  }
+
+  async #memoryReason(pids: number[]): Promise<string | undefined> {
+    const { memoryMb } = this.#watched;
+    if (memoryMb === undefined) return undefined;
+    const sizes = await Promise.all(pids.map(ownMemoryBytes));
+    const used = sizes.reduce((sum, size) => sum + size, 0);
+    if (used <= (memoryMb + OWN_MEMORY_MB) * MB) return undefined;
+    return `The kernel ran out of memory: its processes together used more than the limit of ${memoryMb} MB.`;
+  }
+
+  #diskIsDue(): boolean {
+    const passedMs = performance.now() - this.#diskLookedAt;
+    if (passedMs > Math.max(IDLE_DISK_LOOK_MS, this.#diskLookMs * IDLE_DISK_LOOK_SHARE)) return true;
+    const isUrgent = this.#writtenSince > this.#diskLeftBytes / 2;
+    if (!isUrgent && passedMs < DISK_LOOK_MS) return false;
+    return this.#watched.isBusy() || this.#writtenSince > WRITTEN_SLACK_BYTES;
+  }
+
+  async #diskReason(pids: number[]): Promise<string | undefined> {
+    this.#diskLookedAt = performance.now();
+    this.#writtenSince = 0;
+    const held = await Promise.all(pids.map((pid) => namelessBytes(pid, this.#devices)));
+    const nameless = held.reduce((sum, size) => sum + size, 0);
+    const used = nameless + (await diskUse(this.#watched.folders, this.#diskLimitBytes - nameless));
+    this.#diskLookMs = performance.now() - this.#diskLookedAt;
+    this.#diskLeftBytes = this.#diskLimitBytes - used;
+    if (this.#diskLeftBytes >= 0) return undefined;
+    return `The kernel was ended because its files grew beyond the limit of ${this.#watched.diskMb} MB.`;
+  }
+
+  async #newlyWritten(pids: number[]): Promise<number> {
+    let bytes = 0;
+    const alive = new Set(pids);
+    for (const pid of this.#written.keys()) if (!alive.has(pid)) this.#written.delete(pid);
+    for (const pid of pids) {
+      const text = await readFile(`/proc/${pid}/io`, "latin1").catch(() => "");
+      const written = Number(/^wchar: (\d+)/m.exec(text)?.[1] ?? 0);
+      bytes += Math.max(0, written - (this.#written.get(pid) ?? 0));
+      this.#written.set(pid, written);
+    }
+    return bytes;
+  }
+}
+
+/** Without what it shares with others, such as the zygote it was forked from. 0: it is gone. */
+async function ownMemoryBytes(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "latin1").catch(() => "");
+  return Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) * 1024;
+}

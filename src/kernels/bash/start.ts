@@ -1,0 +1,143 @@
+import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { CellwrightError } from "../../errors.ts";
+import type { Jail } from "../../jail/jail.ts";
+import type { ProcessLimits } from "../../jail/limits.ts";
+import type { Log } from "../../log.ts";
+import type { Kernel, KernelInfo } from "../kernel.ts";
+import { ReportReader, setupLines } from "./driver.ts";
+import { FifoReader, makeFifos } from "./fifo.ts";
+import { BashKernel } from "./kernel.ts";
+import { OutputPipes } from "./output-pipes.ts";
+import { type ShellExit, startShell } from "./process.ts";
+
+/** Where a jailed shell finds its pipes and cells. Read-only for it; the name is seen in messages of syntax errors. */
+const INSIDE_DIR = "/run/bash";
+
+export interface BashStart {
+  workspaceDir: string;
+  runDir: string;
+  /** Absent: no walls. The workspace must be in it. */
+  jail?: Jail | undefined;
+  /** Without a jail this is the whole environment; in a jail it comes on top of the jail's own. */
+  env: Record<string, string>;
+  limits?: ProcessLimits | undefined;
+  /** Why it died, as a sentence, if something knows better than the exit code. */
+  causeOfDeath?: ((exit: { code: number | null; signal: string | null }) => Promise<string>) | undefined;
+  /** What is told of it; the language and the description are known here. */
+  info: Pick<KernelInfo, "provider" | "walls" | "notes">;
+  startTimeoutMs: number;
+  signal: AbortSignal;
+  log: Log;
+}
+
+/** Starts one persistent shell. Whatever ends the start early leaves no process and no file. */
+export async function startBash(options: BashStart): Promise<Kernel> {
+  const { signal, log, jail, limits } = options;
+  signal.throwIfAborted();
+  await mkdir(options.workspaceDir, { recursive: true, mode: 0o700 });
+  const folder = await mkdtemp(join(await realpath(options.runDir), "bash-"));
+  const seen = (path: string) => (jail ? join(INSIDE_DIR, basename(path)) : path);
+  const reportPipe = join(folder, "reports");
+  const pipes = new OutputPipes(folder);
+  const removeFolder = () =>
+    rm(folder, { recursive: true, force: true }).catch((error) => log.warn(`could not remove ${folder}`, error));
+  try {
+    await makeFifos([reportPipe]);
+    await pipes.prepare();
+  } catch (error) {
+    await removeFolder();
+    throw startFailed(error instanceof Error ? error.message : String(error));
+  }
+
+  const reader = new ReportReader();
+  const ready = deferred<string>();
+  let kernel: BashKernel | undefined;
+  const reports = new FifoReader(reportPipe, {
+    take(bytes) {
+      for (const report of reader.read(bytes)) {
+        if (report.type === "ready") ready.resolve(report.version);
+        else kernel?.receive(report);
+      }
+    },
+  });
+  const shell = startShell({
+    workspaceDir: options.workspaceDir,
+    env: { TERM: "dumb", ...options.env },
+    jail: jail && { ...jail, readOnly: [...jail.readOnly, { from: folder, at: INSIDE_DIR }] },
+    limits,
+  });
+  const closed = shell.exited.then(async (exit) => {
+    const reason = await closedReason(exit, options);
+    kernel?.close(reason);
+    ready.reject(startFailed(`${reason} ${shell.words()}`.trim()));
+    reports.destroy();
+    pipes.close();
+    await removeFolder();
+    return { reason };
+  });
+
+  try {
+    shell.write(setupLines({ reportPipe: seen(reportPipe), limits: jail ? undefined : limits }));
+    const version = await beforeTimeout(ready.promise, options);
+    // Whoever has not opened it yet never will.
+    await rm(reportPipe, { force: true });
+    await shell.locate();
+    const info: KernelInfo = { ...options.info, language: "bash", description: `bash ${version}` };
+    kernel = new BashKernel({
+      info,
+      process: shell,
+      pipes,
+      closed,
+      files: { cell: join(folder, "cell"), variables: join(folder, "variables") },
+      seen,
+    });
+    return kernel;
+  } catch (error) {
+    shell.kill("The start was given up.");
+    await closed;
+    throw error;
+  }
+}
+
+async function closedReason(exit: ShellExit, { causeOfDeath, log }: BashStart): Promise<string> {
+  if (exit.reason) return exit.reason;
+  const known = await causeOfDeath?.(exit).catch((error) => log.warn("the cause of a shell's death is unknown", error));
+  if (known && exit.code === null) return known;
+  if (exit.signal) return `The shell was killed by ${exit.signal}.`;
+  if (exit.code === null) return "The shell could not be started.";
+  return `The shell ended with exit code ${exit.code}, by \`exit\` or under \`set -e\`.`;
+}
+
+async function beforeTimeout<T>(ready: Promise<T>, { signal, startTimeoutMs }: BashStart): Promise<T> {
+  const stopped = deferred<never>();
+  const timer = setTimeout(() => {
+    const message = `The shell was not ready after ${startTimeoutMs / 1000} s.`;
+    stopped.reject(new CellwrightError("kernel_start_timeout", message));
+  }, startTimeoutMs);
+  const abort = () => stopped.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([ready, stopped.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+function startFailed(detail: string): CellwrightError {
+  return new CellwrightError("kernel_start_failed", `The shell did not start: ${detail.slice(-2_000)}`);
+}
+
+/** `Promise.withResolvers`, which Node 20 does not have. */
+function deferred<T>() {
+  let resolve: (value: T) => void = () => {};
+  let reject: (reason: unknown) => void = () => {};
+  const promise = new Promise<T>((onValue, onError) => {
+    resolve = onValue;
+    reject = onError;
+  });
+  // It may be rejected after the wait for it is over.
+  promise.catch(() => {});
+  return { promise, resolve, reject };
+}

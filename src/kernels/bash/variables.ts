@@ -1,0 +1,36 @@
+import type { Json } from "../../execution.ts";
+import type { ExecuteOptions } from "../kernel.ts";
+import { quoted } from "./driver.ts";
+
+type Variables = NonNullable<ExecuteOptions["variables"]>;
+
+/** A file of assignments to be read before the cell. Not exported: a program's environment holds no large values. */
+export function assignments(variables: Variables): string {
+  return Object.entries(variables)
+    .map(([name, value]) => `${name}=${quoted(asText(value))}\n`)
+    .join("");
+}
+
+/** Why a shell cannot have this cell, as a sentence; undefined when it can. */
+export function obstacleTo(code: string, variables: Variables = {}): string | undefined {
+  const position = code.indexOf("\0");
+  if (position >= 0) {
+    const line = code.slice(0, position).split("\n").length;
+    return `The code has a NUL character in line ${line}, which no shell can read.`;
+  }
+  for (const [name, value] of Object.entries(variables)) {
+    const shown = JSON.stringify(name.slice(0, 100));
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      return `${shown} cannot be the name of a shell variable: use letters, digits and \`_\`.`;
+    }
+    if (asText(value).includes("\0"))
+      return `The value of ${shown} has a NUL character, which no shell variable can hold.`;
+  }
+  return undefined;
+}
+
+/** Text as it is, bytes as base64, all else as JSON. */
+function asText(value: Json | Uint8Array): string {
+  if (typeof value === "string") return value;
+  return value instanceof Uint8Array ? Buffer.from(value).toString("base64") : JSON.stringify(value);
+}

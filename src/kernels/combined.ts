@@ -1,0 +1,72 @@
+import { CellwrightError } from "../errors.ts";
+import type { Environment, KernelInfo, KernelProvider, KernelSpec } from "./kernel.ts";
+
+export interface CombinedParts {
+  name: string;
+  /** Python of this machine, if it may be used. */
+  local?: KernelProvider | undefined;
+  bash?: KernelProvider | undefined;
+  wasm?: KernelProvider | undefined;
+  /** Where Python runs when nobody chose. */
+  preferred: "local" | "wasm";
+  /** Ends what the parts share, after them. */
+  dispose(): Promise<void>;
+}
+
+/** Several providers as one: the language and the environment that were asked for say which. */
+export function combineProviders(parts: CombinedParts): KernelProvider {
+  const { local, bash, wasm, preferred } = parts;
+  const all = [local, bash, wasm].filter((provider) => provider !== undefined);
+
+  const choose = ({ language, env }: KernelSpec): KernelProvider => {
+    if (language === "bash")
+      return bash ?? refuse("Shells are not available here: kernels are WASM, which has no bash.");
+    if (env === "wasm") return wasm ?? refuse("This server runs local kernels only, so there is no `wasm`.");
+    if (env !== undefined) return local ?? refuse(`There is no environment \`${env}\` here, only \`wasm\`.`);
+    const chosen = preferred === "local" ? (local ?? wasm) : (wasm ?? local);
+    return chosen ?? refuse("There is no Python here.");
+  };
+
+  return {
+    name: parts.name,
+
+    async list(signal) {
+      const lists = await Promise.all(all.map((provider) => provider.list(signal).catch((): KernelInfo[] => [])));
+      return lists.flat();
+    },
+
+    start(spec, options) {
+      // `wasm` is the name of a place, and means nothing to a shell.
+      const env = spec.language === "bash" && spec.env === "wasm" ? undefined : spec.env;
+      return choose(spec).start({ ...spec, env }, options);
+    },
+
+    warm(slot) {
+      choose({ language: "python" }).warm?.(slot);
+    },
+
+    async adopt(language, options) {
+      return language === "python" ? local?.adopt?.(language, options) : undefined;
+    },
+
+    async environments(signal) {
+      const lists = await Promise.all(all.map((provider) => provider.environments?.(signal) ?? []));
+      return lists.flat().map((environment): Environment => {
+        const isWasm = environment.kind === "wasm";
+        return {
+          ...environment,
+          isDefault: isWasm ? preferred === "wasm" : preferred === "local" && environment.isDefault,
+        };
+      });
+    },
+
+    async dispose() {
+      await Promise.all(all.map((provider) => provider.dispose()));
+      await parts.dispose();
+    },
+  };
+}
+
+function refuse(message: string): never {
+  throw new CellwrightError("kernel_not_found", message);
+}

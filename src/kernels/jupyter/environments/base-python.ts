@@ -1,0 +1,27 @@
+import { CellwrightError } from "../../../errors.ts";
+import { onPath } from "./folders.ts";
+import { askInterpreter, type Interpreter } from "./probe.ts";
+import { Remembered } from "./remembered.ts";
+
+/** What today's scientific packages still come for. */
+const OLDEST = [3, 10];
+const names = ["python3", "python3.13", "python3.12", "python3.14", "python3.11", "python3.10", "python"];
+
+/** The Python of this machine that an environment can be made of: the usual one, if it is new enough. */
+export async function findBasePython(env: NodeJS.ProcessEnv): Promise<Interpreter> {
+  const remembered = new Remembered();
+  const seen: string[] = [];
+  for (const name of names) {
+    const python = onPath(name, env);
+    if (!python) continue;
+    const answer = await askInterpreter(python, { remembered, env });
+    if (!("interpreter" in answer)) continue;
+    const [major = 0, minor = 0] = answer.interpreter.version.split(".").map(Number);
+    if (major === OLDEST[0] && minor >= (OLDEST[1] ?? 0)) return answer.interpreter;
+    seen.push(`${answer.interpreter.version} (${python})`);
+  }
+  const found = seen.length > 0 ? `only ${[...new Set(seen)].join(", ")}` : "none";
+  throw new CellwrightError("env_error", `No suitable Python was found on the PATH, ${found}.`, {
+    hint: `Install Python ${OLDEST.join(".")} or newer and try again. Sessions run in WebAssembly meanwhile.`,
+  });
+}

@@ -1,0 +1,123 @@
+import { existsSync } from "node:fs";
+import type { Candidate } from "./candidate.ts";
+import { usualInterpreter } from "./candidate.ts";
+import type { EnvironmentsConfig, PythonEnvironment } from "./environment.ts";
+import { isWithin, realPath } from "./folders.ts";
+import { linkTarget } from "./link-chain.ts";
+import { notablePackages } from "./packages.ts";
+import { askInterpreter, type Interpreter } from "./probe.ts";
+import { readPaths } from "./read-paths.ts";
+import { createCommand, installIpykernel, installPython, makeVenv, type Remedy } from "./remedy.ts";
+import { writableFolderOf } from "./trust.ts";
+
+/** What kernels are written for; the lower bound is Debian 12's. */
+const OLDEST_PYTHON = [3, 9];
+const OLDEST_IPYKERNEL = [6, 17];
+
+/** Why no kernel can be started in an environment, and what to do about it. */
+export interface Obstacle {
+  message: string;
+  hint: string;
+  /** Only ipykernel is missing, and this brings it. */
+  remedy?: Remedy;
+  /** The interpreter runs, so this much is known. */
+  interpreter?: Interpreter;
+}
+
+export type Examination = { environment: PythonEnvironment } | { obstacle: Obstacle };
+
+/** Looks whether a kernel can be started in a candidate; starts its interpreter to ask, unless it answered before. */
+export async function examine(candidate: Candidate, config: EnvironmentsConfig): Promise<Examination> {
+  const known = obstacleOnDisk(candidate, config);
+  if (known) return { obstacle: known };
+  const { name, python = "" } = candidate;
+  const answer = await askInterpreter(python, config);
+  if (!("interpreter" in answer)) {
+    const said = answer.timedOut ? "did not answer within 15 s" : `does not run: ${answer.failure}`;
+    return {
+      obstacle: { message: `The Python of environment \`${name}\` (${python}) ${said}.`, hint: again(candidate) },
+    };
+  }
+  const { interpreter } = answer;
+  const { version, prefix, basePrefix, distributions } = interpreter;
+  const about = `Environment \`${name}\` (${interpreter.python})`;
+  if (isOlder(version, OLDEST_PYTHON)) {
+    const message = `${about} has Python ${version}; kernels need ${OLDEST_PYTHON.join(".")} or newer.`;
+    return { obstacle: { message, hint: "Call list_environments and choose another.", interpreter } };
+  }
+  const ipykernel = distributions.ipykernel ?? "unknown";
+  const isOld = interpreter.hasIpykernel && ipykernel !== "unknown" && isOlder(ipykernel, OLDEST_IPYKERNEL);
+  if (!interpreter.hasIpykernel || isOld) {
+    const remedy = installIpykernel(candidate, interpreter, config.env);
+    const lacks = isOld
+      ? `has ipykernel ${ipykernel}; ${OLDEST_IPYKERNEL.join(".")} or newer is needed.`
+      : "has no ipykernel.";
+    return {
+      obstacle: {
+        message: `${about} ${lacks}`,
+        hint: isOld ? `Upgrade it, as with \`${remedy.text}\`.` : `Install it with \`${remedy.text}\`.`,
+        ...(isOld ? {} : { remedy }),
+        interpreter,
+      },
+    };
+  }
+  return {
+    environment: {
+      name,
+      kind: candidate.kind,
+      python: interpreter.python,
+      prefix,
+      basePrefix,
+      version,
+      ipykernel,
+      packages: notablePackages(distributions),
+      readPaths: readPaths(interpreter),
+      writablePaths: interpreter.path.filter((folder) =>
+        config.writableByCode.some((writable) => isWithin(realPath(folder), realPath(writable))),
+      ),
+    },
+  };
+}
+
+/** What can be seen without starting anything. */
+function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obstacle | undefined {
+  const { name, kind, path, python, obstacle } = candidate;
+  const writable = name === config.defaultEnv ? undefined : writableFolderOf(candidate, config.writableByCode);
+  if (writable) {
+    return {
+      message: `Environment \`${name}\` lies in ${writable}, where the code of sessions can write; nothing from there is started outside the jail.`,
+      hint: `Start Cellwright with \`--env ${name}\` if it is to be used all the same, or use an environment elsewhere.`,
+    };
+  }
+  if (obstacle && kind === "kernelspec") {
+    const install = `python -m ipykernel install --user --name ${name}`;
+    const hint = `Remove it with \`jupyter kernelspec remove ${name}\`, or run \`${install}\` in the environment it is for.`;
+    return { message: `Environment \`${name}\`: ${obstacle}`, hint };
+  }
+  if (obstacle && kind === "managed") {
+    return { message: obstacle, hint: `Run \`${createCommand(name)}\`.` };
+  }
+  if (obstacle)
+    return { message: `Environment \`${name}\`: ${obstacle}`, hint: "Call list_environments to see what there is." };
+  if (python) return undefined;
+
+  const usual = usualInterpreter(path);
+  const target = linkTarget(usual);
+  const why = target
+    ? `${usual} leads to ${target}, which is not there any more`
+    : `there is no ${existsSync(path) ? usual : path}`;
+  const hint = target ? again(candidate) : `Create it with \`${installPython(candidate, config.env)}\`.`;
+  return { message: `Environment \`${name}\` has no Python: ${why}.`, hint };
+}
+
+/** For what was there once and is broken now. */
+function again({ kind, path, name }: Candidate): string {
+  if (kind === "managed") return `Run \`${createCommand(name)}\` to make it again.`;
+  if (kind === "venv") return `Make it again: \`${makeVenv(path, { clear: true })}\`.`;
+  return "Repair it with the program it was made with, or call list_environments and choose another.";
+}
+
+function isOlder(version: string, [major = 0, minor = 0]: number[]): boolean {
+  const [ownMajor = 0, ownMinor = 0] = version.split(".").map((part) => Number.parseInt(part, 10));
+  return ownMajor < major || (ownMajor === major && ownMinor < minor);
+}

@@ -1,0 +1,55 @@
+/** What the managed environment has, before anything is added. */
+export const standardPackages = [
+  "ipykernel",
+  "nbformat",
+  "numpy",
+  "pandas",
+  "matplotlib",
+  "seaborn",
+  "scipy",
+  "scikit-learn",
+  "plotly",
+  "kaleido",
+  "altair",
+  "vl-convert-python",
+  "sympy",
+  "pillow",
+  "openpyxl",
+  "tqdm",
+];
+
+/** Packages that someone choosing an environment looks for, in the order in which they are shown. */
+const notable = [
+  "numpy",
+  "pandas",
+  "polars",
+  "matplotlib",
+  "seaborn",
+  "plotly",
+  "altair",
+  "bokeh",
+  "scipy",
+  "scikit-learn",
+  "statsmodels",
+  "xgboost",
+  "lightgbm",
+  "torch",
+  "tensorflow",
+  "jax",
+  "transformers",
+  "sympy",
+  "networkx",
+  "pyarrow",
+  "duckdb",
+  "xarray",
+  "geopandas",
+  "pillow",
+  "opencv-python",
+  "openpyxl",
+  "requests",
+];
+
+export function notablePackages(distributions: Record<string, string>): Record<string, string> {
+  const found = notable.flatMap((name) => (distributions[name] === undefined ? [] : [[name, distributions[name]]]));
+  return Object.fromEntries(found);
+}

@@ -1,0 +1,20 @@
+import { open, utimes } from "node:fs/promises";
+import type { Log } from "../../log.ts";
+
+/** How often a server says that it is there; a kernel that hears nothing for much longer ends itself. */
+const BEAT_MS = 20_000;
+
+/** Makes the file if it is not there, and touches it until the returned function is called. */
+export async function beat(file: string, log: Log, everyMs = BEAT_MS): Promise<() => void> {
+  const touch = async (): Promise<void> => {
+    const now = new Date();
+    await utimes(file, now, now);
+  };
+  await (await open(file, "a", 0o600)).close();
+  await touch();
+  const timer = setInterval(() => {
+    touch().catch((error) => log.warn(`the heartbeat of a kernel could not be written: ${error.message}`));
+  }, everyMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,66 @@
+"""An exception as a notebook shows it: its name, its message, and a traceback of the cell's own lines."""
+
+import asyncio
+import os
+import sys
+import traceback
+
+from _cellwright import hints, interrupts
+
+_MAX_MESSAGE_CHARS = 100_000
+_MAX_LINE_CHARS = 10_000
+_MAX_LINES = 400
+
+_own_folders = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)
+_options = {"compact": True} if sys.version_info >= (3, 10) else {}
+
+
+def describe(error, code):
+    """Name, message and lines. `code` is the cell's, for hints."""
+    try:
+        return _describe(error, code)
+    except BaseException as second:
+        # The exception's own code failed, or there is no memory left to speak of it.
+        name = type(error).__name__
+        return name, f"<its message could not be read: {type(second).__name__}>", [name]
+
+
+def message_of(error):
+    if isinstance(error, SyntaxError) and error.msg is not None:
+        where = f" ({error.filename}, line {error.lineno})" if error.lineno else ""
+        return f"{error.msg}{where}"
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its message could not be read: {type(second).__name__}>"
+
+
+def _describe(error, code):
+    if isinstance(error, asyncio.CancelledError) and interrupts.happened():
+        error = KeyboardInterrupt().with_traceback(error.__traceback__)
+    report = traceback.TracebackException.from_exception(error, **_options)
+    _leave_out_own_frames(report, set())
+    lines = "".join(report.format()).splitlines()
+    hint = hints.hint(error, code)
+    if hint:
+        lines.append(hint)
+    if len(lines) > _MAX_LINES:
+        half = _MAX_LINES // 2
+        lines = [*lines[:half], f"  … {len(lines) - 2 * half} lines left out …", *lines[-half:]]
+    return (
+        type(error).__name__,
+        message_of(error)[:_MAX_MESSAGE_CHARS],
+        [line[:_MAX_LINE_CHARS] for line in lines],
+    )
+
+
+def _leave_out_own_frames(report, seen):
+    if report is None or id(report) in seen:
+        return
+    seen.add(id(report))
+    kept = [frame for frame in report.stack if not frame.filename.startswith(_own_folders)]
+    # What lies above the cell is the machinery that carried it.
+    first = next((i for i, frame in enumerate(kept) if frame.filename.startswith(interrupts.CELL_FILES)), None)
+    report.stack = traceback.StackSummary.from_list(kept[first:] if first is not None else kept)
+    for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
+        _leave_out_own_frames(other, seen)

@@ -1,0 +1,239 @@
+"""
+The main loop of a zygote: forks, reaps, tells.
+
+Servers connect to a unix socket and send JSON lines `{"id", "op": "fork" | "watch" | "leave", …}`; each is answered with
+its id, and all servers hear `{"exit": pid, "start", "status"}` when a kernel ends. Kernels inherit this process's memory,
+so nothing that belongs to a session comes into it: a fork is asked for by the random name of a folder, and only the new
+process reads what is in there.
+"""
+
+import collections
+import json
+import os
+import re
+import selectors
+import signal
+import socket
+import time
+
+from . import preload
+
+MAX_LINE_BYTES = 65536
+# Exits that a server which was away can still ask for.
+MAX_EXITS_KEPT = 1000
+# How often heartbeats are looked at, unless a kernel is given up sooner than that.
+CHECK_SECONDS = 30
+
+
+class Born(Exception):
+    """Raised in a new process: unwinds the stack that it has inherited."""
+
+    def __init__(self, *descriptors):
+        super().__init__()
+        self.descriptors = descriptors
+
+
+class Child:
+    def __init__(self, pid, heartbeat_fd, ttl_seconds):
+        self.pid = pid
+        self.start = start_of(pid)
+        self.heartbeat_fd = heartbeat_fd
+        self.ttl_seconds = ttl_seconds
+        self.heartbeat = None
+        self.heard_at = 0
+        # Takes what it says of its start, until it has said it.
+        self.hear = None
+
+    def is_forgotten(self):
+        """
+        Whether no server touched its heartbeat for too long: by a clock that stands still while the machine sleeps,
+        since nobody could have touched it then.
+        """
+        heartbeat = os.fstat(self.heartbeat_fd).st_mtime_ns
+        if heartbeat != self.heartbeat:
+            self.heartbeat = heartbeat
+            self.heard_at = time.monotonic()
+        return time.monotonic() - self.heard_at > self.ttl_seconds
+
+
+class ForkServer:
+    def __init__(self, socket_path, idle_seconds, hello):
+        self.socket_path = socket_path
+        self.idle_seconds = idle_seconds
+        self.hello = hello
+        self.children = {}
+        self.exits = collections.OrderedDict()
+        # Connections, each with what has come of its next line.
+        self.servers = {}
+        self.needed_at = time.monotonic()
+        self.served_at = time.monotonic()
+        self.selector = selectors.DefaultSelector()
+
+    def listen(self):
+        if os.path.lexists(self.socket_path):
+            os.unlink(self.socket_path)
+        listener = socket.socket(socket.AF_UNIX)
+        umask = os.umask(0o177)
+        listener.bind(self.socket_path)
+        os.umask(umask)
+        listener.listen(64)
+        self.selector.register(listener, selectors.EVENT_READ, self.accept)
+        # A signal ends the waiting of `select`, whenever it comes.
+        wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.selector.register(wake, selectors.EVENT_READ, self.reap)
+
+    def serve(self):
+        """Returns when nobody needs it any more. In each new process it raises `Born`."""
+        check_at = time.monotonic()
+        while self.is_needed():
+            pause = min([CHECK_SECONDS, self.idle_seconds] + [child.ttl_seconds / 4 for child in self.children.values()])
+            for key, _ in self.selector.select(pause):
+                key.data(key.fileobj)
+            if time.monotonic() >= check_at:
+                check_at = time.monotonic() + pause
+                self.end_forgotten()
+        os.unlink(self.socket_path)
+
+    def end_forgotten(self):
+        """A kernel could touch its own heartbeat, so a time without any server counts as well."""
+        if self.servers:
+            self.served_at = time.monotonic()
+        alone_seconds = time.monotonic() - self.served_at
+        for child in self.children.values():
+            if child.is_forgotten() or alone_seconds > child.ttl_seconds:
+                kill_group(child.pid)
+
+    def is_needed(self):
+        if self.servers or self.children:
+            self.needed_at = time.monotonic()
+        return time.monotonic() - self.needed_at < self.idle_seconds
+
+    def accept(self, listener):
+        connection, _ = listener.accept()
+        # A server that does not read is dropped when its buffer is full: waiting for it would hold up all others.
+        connection.setblocking(False)
+        self.servers[connection] = b""
+        self.selector.register(connection, selectors.EVENT_READ, self.receive)
+        self.send(connection, {"hello": self.hello})
+
+    def drop(self, connection):
+        if connection in self.servers:
+            self.selector.unregister(connection)
+            del self.servers[connection]
+            connection.close()
+
+    def send(self, connection, message):
+        if connection not in self.servers:
+            return
+        try:
+            connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self.drop(connection)
+
+    def receive(self, connection):
+        try:
+            data = connection.recv(MAX_LINE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, rest = (self.servers[connection] + data).split(b"\n")
+        if not data or len(rest) > MAX_LINE_BYTES:
+            self.drop(connection)
+            return
+        self.servers[connection] = rest
+        for line in lines:
+            message = json.loads(line)
+            operation = {"fork": self.fork, "watch": self.watch, "leave": self.leave}[message["op"]]
+            operation(connection, message)
+
+    def watch(self, connection, message):
+        """Whether a kernel of ours lives, or how it ended; neither when it is not known."""
+        child = self.children.get(message["pid"])
+        alive = child is not None and child.start == message["start"]
+        status = self.exits.get((message["pid"], message["start"]))
+        self.send(connection, {"id": message["id"], "alive": alive, "status": status})
+
+    def leave(self, connection, message):
+        """A server that stops in good order. The last one turns off the light."""
+        self.drop(connection)
+        if not self.servers and not self.children:
+            self.needed_at = -float("inf")
+
+    def fork(self, connection, message):
+        def answer(**fields):
+            self.send(connection, dict(fields, id=message["id"]))
+
+        threads = preload.thread_names()
+        if len(threads) > 1:
+            return answer(error="the process to be forked has several threads: " + ", ".join(threads))
+        if not re.match("^[0-9a-f]{32}$", message["folder"]):
+            return answer(error="that is no folder of ours")
+        folder = os.path.join("forks", message["folder"])
+        try:
+            request_fd = os.open(os.path.join(folder, "request.json"), os.O_RDONLY)
+            heartbeat_fd = os.open(os.path.join(folder, "heartbeat"), os.O_RDONLY)
+            read, write = os.pipe()
+            os.set_blocking(read, False)
+            pid = os.fork()
+        except OSError as error:
+            return answer(error=str(error))
+        if pid == 0:
+            raise Born(request_fd, heartbeat_fd, write)
+        os.close(request_fd)
+        os.close(write)
+        child = self.children[pid] = Child(pid, heartbeat_fd, message["ttlSeconds"])
+
+        def hear(read):
+            try:
+                said = os.read(read, 4096).decode(errors="replace")
+            except BlockingIOError:
+                said = ""
+            self.selector.unregister(read)
+            os.close(read)
+            child.hear = None
+            if connection not in self.servers:
+                # Who asked for it never learns that it is there.
+                kill_group(pid)
+            elif said == "ok":
+                answer(pid=pid, start=child.start)
+            else:
+                answer(error=said or "the new process ended before it was a kernel")
+
+        # It says `ok` once it stands in its jail, or what went wrong.
+        self.selector.register(read, selectors.EVENT_READ, hear)
+        child.hear = lambda: hear(read)
+
+    def reap(self, wake):
+        os.read(wake, 4096)
+        while self.children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            child = self.children.pop(pid)
+            if child.hear:
+                # First that it was there, then that it is gone.
+                child.hear()
+            os.close(child.heartbeat_fd)
+            self.exits[pid, child.start] = status
+            if len(self.exits) > MAX_EXITS_KEPT:
+                self.exits.popitem(last=False)
+            for connection in list(self.servers):
+                self.send(connection, {"exit": pid, "start": child.start, "status": status})
+
+
+def start_of(pid):
+    """The 22nd field of the process's line, counted from behind its name, as src/process-life.ts reads it."""
+    with open("/proc/%d/stat" % pid) as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
+def kill_group(pid):
+    """A kernel leads a process group from its birth on; in a jail its supervisor does, and all inside end with it."""
+    for target in (-pid, pid):
+        try:
+            os.kill(target, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

@@ -1,0 +1,114 @@
+"""
+SIGINT, aimed: it ends the code of the cell that runs, and never the kernel's own code around it. IPython would raise
+KeyboardInterrupt wherever it happens to be, which loses replies, and drops a signal that comes a moment too early.
+"""
+
+import asyncio
+import collections
+import signal
+import threading
+
+# Cells compiled by us have file names that begin like this.
+CELL_FILES = "<cell "
+
+# By then the interpreter has noticed a signal that came first.
+_NOTICE_SECONDS = 0.1
+_REMEMBERED = 20
+
+_cell_id = None
+_hits = 0
+_pending = False
+_task = None
+_drawing = False
+# Cells that were to be interrupted before they began.
+_early = collections.deque(maxlen=_REMEMBERED)
+
+
+class Drawing:
+    """While figures are drawn after the cell's own code, with which there is no frame of the cell on the stack."""
+
+    def __enter__(self):
+        global _drawing
+        _drawing = True
+
+    def __exit__(self, *_error):
+        global _drawing
+        _drawing = False
+
+
+def install():
+    """Again before each cell: the last one may have had a handler of its own."""
+    if signal.getsignal(signal.SIGINT) is not _on_signal:
+        signal.signal(signal.SIGINT, _on_signal)
+
+
+def begin(cell_id):
+    global _cell_id, _hits, _pending
+    install()
+    _hits = 0
+    _cell_id = cell_id
+    _pending = cell_id in _early
+
+
+def end():
+    global _cell_id, _pending, _task
+    _cell_id = _task = None
+    _pending = False
+
+
+def await_task(task):
+    """The cell is a task from here on."""
+    global _task
+    _task = task
+    if _pending:
+        task.cancel()
+
+
+def happened():
+    """Whether the cell that runs has been interrupted."""
+    return _hits > 0 or _pending
+
+
+def check():
+    """Before code of the cell: a signal that came while it was being compiled counts."""
+    global _pending
+    if _pending:
+        _pending = False
+        raise KeyboardInterrupt
+
+
+def ask(cell_id, loop):
+    """In the control thread, after a signal was sent: it may have come before the cell did."""
+    loop.call_later(_NOTICE_SECONDS, _make_sure, cell_id)
+
+
+def _make_sure(cell_id):
+    if cell_id != _cell_id:
+        _early.append(cell_id)
+    if cell_id == _cell_id and not happened():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def _on_signal(_number, frame):
+    global _hits, _pending
+    if _cell_id is None:
+        return
+    _hits += 1
+    if _drawing or _is_in_cell(frame):
+        # In a task, KeyboardInterrupt would leave the event loop, and with it the kernel.
+        raise KeyboardInterrupt if _task is None else asyncio.CancelledError
+    if _task is not None:
+        _task.get_loop().call_soon_threadsafe(_task.cancel)
+    elif _hits > 1:
+        # Something of ours hangs. The kernel sees to it that a reply is sent nevertheless.
+        raise KeyboardInterrupt
+    else:
+        _pending = True
+
+
+def _is_in_cell(frame):
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(CELL_FILES):
+            return True
+        frame = frame.f_back
+    return False

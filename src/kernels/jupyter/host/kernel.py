@@ -1,0 +1,173 @@
+"""ipykernel's kernel, running cells our way: variables beside the code, aimed interrupts, a reply in every case."""
+
+import asyncio
+import importlib
+import sys
+
+from ipykernel.ipkernel import IPythonKernel
+from traitlets import Type
+
+from _cellwright import interrupts, typing_in, variables
+from _cellwright.shell import Shell
+
+# Kinds of messages that belong to the cell whose code sends them, wherever that code runs.
+_SHOWN = frozenset(("display_data", "update_display_data", "execute_result", "clear_output", "error"))
+
+
+class CellKernel(IPythonKernel):
+    shell_class = Type(Shell)
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self._execute_sleep = 0
+        self.output = None
+        self.outbox = None
+        self.control_handlers["cellwright_request"] = self._answer
+        self.control_handlers["cellwright_interrupt"] = self._make_sure_of_interrupt
+        self.shell.adapt()
+
+    def attach(self, output, outbox):
+        """Where its cells' output goes."""
+        self.output = output
+        self.outbox = outbox
+        self._send = self.session.send
+        self.session.send = self._send_in_order
+
+    # Signals are handled by interrupts.py alone.
+
+    def pre_handler_hook(self):
+        pass
+
+    def post_handler_hook(self):
+        pass
+
+    def _publish_execute_input(self, code, parent, execution_count):
+        """What is sent first of a cell that leaves traces: with it the journal begins, and names the cell."""
+        self.outbox.begin_cell()
+        super()._publish_execute_input(code, parent, execution_count)
+
+    async def execute_request(self, stream, ident, parent):
+        if not parent["content"].get("silent", False):
+            self.outbox.begin_cell()
+        await super().execute_request(stream, ident, parent)
+
+    async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **_about):
+        request = self.get_parent("shell")
+        header = request["header"]
+        shell = self.shell
+        shell.code = code
+        shell.last_failure = None
+        shell.compile.is_silent = silent
+        cell = self.output.begin(header)
+        self._forward_input(allow_stdin)
+        result = None
+        try:
+            interrupts.begin(header["msg_id"])
+            _set_variables(shell.user_ns, request)
+            result = await self._run(code, silent, store_history)
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            shell.showtraceback((type(error), error, error.__traceback__))
+        finally:
+            interrupts.end()
+            self._restore_input()
+        self.output.end(cell)
+        payload = shell.payload_manager.read_payload()
+        shell.payload_manager.clear_payload()
+        reply = {"execution_count": shell.execution_count - 1, "payload": payload, "user_expressions": {}}
+        if result is not None and result.success:
+            return {**reply, "status": "ok"}
+        error = shell.last_failure or {"ename": "Error", "evalue": "", "traceback": []}
+        return {**reply, "status": "error", **error}
+
+    async def _run(self, code, silent, store_history):
+        shell = self.shell
+        broken = None
+        try:
+            transformed = shell.transform_cell(code)
+        except Exception:
+            transformed = code
+            broken = sys.exc_info()
+        running = shell.run_cell_async(
+            code,
+            store_history=store_history,
+            silent=silent,
+            transformed_cell=transformed,
+            preprocessing_exc_tuple=broken,
+        )
+        result = None
+        try:
+            if shell.should_run_async(code, transformed_cell=transformed, preprocessing_exc_tuple=broken):
+                task = asyncio.ensure_future(running)
+                interrupts.await_task(task)
+                result = await task
+            else:
+                result = _run_at_once(running)
+        finally:
+            shell.events.trigger("post_execute")
+            if not silent:
+                shell.events.trigger("post_run_cell", result)
+        return result
+
+    def show_failure(self, content):
+        """An exception, in the output of the cell that raised it."""
+        cell = self.output.cell if self.output is not None else None
+        if cell is not None:
+            self.output.end(cell)
+        self.session.send(self.iopub_socket, "error", content, parent={}, ident=self._topic("error"))
+
+    def raw_input(self, prompt=""):
+        return typing_in.ask(self._allow_stdin, lambda: super(CellKernel, self).raw_input(str(prompt)))
+
+    def getpass(self, prompt="", stream=None, **_options):
+        return typing_in.ask(self._allow_stdin, lambda: super(CellKernel, self).getpass(str(prompt)))
+
+    def _send_in_order(self, stream, message, content=None, parent=None, *args, **options):
+        """Session.send, for what cells show: after the text that was written before it, and as their own."""
+        if (message if isinstance(message, str) else message["header"]["msg_type"]) not in _SHOWN:
+            return self._send(stream, message, content, parent, *args, **options)
+        self.output.flush()
+        if isinstance(message, str):
+            message = self.session.msg(message, content=content)
+        cell = self.output.cell
+        if cell is not None:
+            message = {**message, "parent_header": cell.header}
+        if "data" in message["content"]:
+            data = self.output.admit_bundle(message["content"]["data"])
+            if data is None:
+                return None
+            message["content"] = {**message["content"], "data": data}
+        return self._send(stream, message, None, None, *args, **options)
+
+    def _answer(self, stream, ident, request):
+        """What is asked while cells run too, in the control thread. No user code is run."""
+        question = request["content"]
+        answer = {}
+        if "inspect" in question:
+            answer = {"variables": variables.answer(self.shell.user_ns, question["inspect"])}
+        elif "refresh" in question:
+            importlib.invalidate_caches()
+        self.session.send(stream, "cellwright_reply", answer, request, ident)
+
+    def _make_sure_of_interrupt(self, _stream, _ident, request):
+        interrupts.ask(request["content"]["cell"], asyncio.get_event_loop())
+
+
+def _run_at_once(running):
+    """Code without a top-level await never waits."""
+    try:
+        running.send(None)
+    except StopIteration as end:
+        return end.value
+    running.close()
+    raise RuntimeError("The cell waits for something although it does not await.")
+
+
+def _set_variables(namespace, request):
+    beside = request["metadata"].get("cellwright")
+    if not beside:
+        return
+    namespace.update(beside["values"])
+    for name, data in zip(beside["bytes"], request["buffers"]):
+        namespace[name] = bytes(data)
+
+

@@ -1,0 +1,60 @@
+"""The thread that sends what is shown (ipykernel's IOPub thread), watched: how much waits, and a copy for the journal."""
+
+import os
+import threading
+
+# Messages that ZeroMQ takes in for a server that does not read. Then the sending thread waits, and nothing is dropped.
+HIGH_WATER_MARK = 64
+
+_NAP_SECONDS = 0.1
+
+
+class Outbox:
+    def __init__(self, thread, socket, journal=None):
+        self.socket = socket
+        self.waiting_bytes = 0
+        self._thread = thread
+        self._journal = journal
+        self._moved = threading.Condition()
+        self._pid = os.getpid()
+        self._send = thread._really_send
+        self._schedule_send = thread.send_multipart
+        thread._really_send = self._really_send
+        thread.send_multipart = self._send_multipart
+
+    def begin_cell(self):
+        """From the next message on, the journal is another cell's."""
+        if self._journal is not None:
+            self._thread.schedule(self._journal.begin_cell)
+
+    def later(self, seconds, act):
+        """Runs it in the sending thread."""
+        self._thread.schedule(lambda: self._thread.io_loop.call_later(seconds, act))
+
+    def wait_for_room(self, limit):
+        if threading.current_thread() is self._thread.thread or self._pid != os.getpid():
+            return
+        with self._moved:
+            while self.waiting_bytes > limit:
+                self._moved.wait(_NAP_SECONDS)
+
+    def _send_multipart(self, frames, *args, **options):
+        with self._moved:
+            self.waiting_bytes += _bytes_of(frames)
+        self._schedule_send(frames, *args, **options)
+
+    def _really_send(self, frames, *args, **options):
+        if self._pid != os.getpid():
+            return self._send(frames, *args, **options)
+        try:
+            if self._journal is not None:
+                self._journal.write(frames)
+            return self._send(frames, *args, **options)
+        finally:
+            with self._moved:
+                self.waiting_bytes -= _bytes_of(frames)
+                self._moved.notify_all()
+
+
+def _bytes_of(frames):
+    return sum(map(len, frames))

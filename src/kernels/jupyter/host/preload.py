@@ -1,0 +1,136 @@
+"""What a zygote imports, and what that must not leave behind: threads, of which a fork has only the one that forks."""
+
+import ctypes
+import gc
+import importlib
+import importlib.util
+import os
+
+# What keeps libraries from starting threads while they are imported.
+SINGLE_THREADED = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    # pyarrow, which pandas imports where it is installed.
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+
+# What the start of a kernel imports besides what `ipykernel.kernelapp` does; not all versions have all of them.
+KERNEL_MODULES = [
+    "ipykernel.kernelapp",
+    "ipykernel.ipkernel",
+    "ipykernel.zmqshell",
+    "ipykernel.debugger",
+    "IPython.core.completerlib",
+    "IPython.extensions.storemagic",
+    "matplotlib_inline.backend_inline",
+    "sqlite3",
+    "uuid",
+]
+
+# Each changes the number of threads of a library that has been loaded with one.
+SET_THREADS = {
+    "openblas": [
+        "scipy_openblas_set_num_threads64_",
+        "scipy_openblas_set_num_threads",
+        "openblas_set_num_threads64_",
+        "openblas_set_num_threads",
+    ],
+    "mkl_rt": ["MKL_Set_Num_Threads"],
+    "gomp": ["omp_set_num_threads"],
+    "iomp": ["omp_set_num_threads"],
+    "libomp": ["omp_set_num_threads"],
+}
+
+
+class ThreadStarted(Exception):
+    """`module` is the one to do without; none: there was a thread before any of them."""
+
+    def __init__(self, module):
+        names = ", ".join(thread_names())
+        super().__init__("its import starts threads" if module else "the process has several threads: " + names)
+        self.module = module
+
+
+def load(modules, left):
+    """Imports what is installed of them. Returns their names; those that cannot be imported are added to `left`."""
+    before = {name: os.environ.get(name) for name in SINGLE_THREADED}
+    os.environ.update(SINGLE_THREADED)
+    try:
+        from _cellwright import boot
+
+        boot.prepare()
+        for name in KERNEL_MODULES:
+            attempt(name)
+        if len(thread_names()) > 1:
+            raise ThreadStarted(None)
+        loaded = []
+        for name in modules:
+            if name in left or not is_installed(name):
+                continue
+            failure = attempt(name)
+            if failure:
+                left[name] = failure
+            else:
+                loaded.append(name)
+            if len(thread_names()) > 1:
+                raise ThreadStarted(name)
+        return loaded
+    finally:
+        # Programs that kernels start would inherit them.
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def is_installed(name):
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
+
+
+def attempt(name):
+    """Why the module cannot be imported; None when it can. Packages raise all kinds of things."""
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        return "%s: %s" % (type(error).__name__, error)
+    return None
+
+
+def freeze():
+    """Keeps the garbage collector of the forks from writing into memory that they share."""
+    gc.collect()
+    gc.freeze()
+
+
+def thread_names():
+    """Of all threads, not only Python's."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/comm" % task) as file:
+            names.append(file.read().strip())
+    return names
+
+
+def widen_thread_pools(threads):
+    """Gives numerical libraries in a fork the threads that they were loaded without. They start when first used."""
+    with open("/proc/self/maps") as maps:
+        libraries = {line.split(None, 5)[5].strip() for line in maps if ".so" in line}
+    for path in libraries:
+        for part, setters in SET_THREADS.items():
+            if part in os.path.basename(path):
+                widen(path, setters, threads)
+
+
+def widen(path, setters, threads):
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return
+    for setter in setters:
+        function = getattr(library, setter, None)
+        if function is not None:
+            function(ctypes.c_int(threads))
+            return

@@ -1,0 +1,90 @@
+"""IPython's shell, as far as what it shows and how cells are named differs from a notebook's."""
+
+import contextlib
+import sys
+import warnings
+
+from IPython.core.compilerop import CachingCompiler
+from ipykernel.zmqshell import ZMQInteractiveShell
+
+from _cellwright import failure, interrupts, plots
+from _cellwright.forms import Forms
+
+
+class CellCompiler(CachingCompiler):
+    """Cells are files with a name that means something to the reader of a traceback."""
+
+    is_silent = False
+
+    def get_code_name(self, raw_code, transformed_code, number):
+        return f"{interrupts.CELL_FILES}{'silent' if self.is_silent else number}>"
+
+
+class Shell(ZMQInteractiveShell):
+    code = ""
+    # What a cell that failed was told; ipykernel puts it into its reply.
+    last_failure = None
+    _is_quiet = False
+
+    def adapt(self):
+        """After the shell has been made by its own ways."""
+        self.compile = CellCompiler()
+        self.compiler_class = CellCompiler
+        self.user_ns["exit"] = self.user_ns["quit"] = _leave
+        self.events.register("post_run_cell", self._show_figures)
+        warnings.filterwarnings("ignore", message="To exit: use 'exit'")
+
+    def init_display_formatter(self):
+        self.display_formatter = Forms(parent=self)
+        self.configurables.append(self.display_formatter)
+
+    @contextlib.contextmanager
+    def quietly(self):
+        was_quiet, self._is_quiet = self._is_quiet, True
+        try:
+            yield
+        finally:
+            self._is_quiet = was_quiet
+
+    async def run_code(self, code_obj, result=None, *, async_=False):
+        interrupts.check()
+        return await super().run_code(code_obj, result, async_=async_)
+
+    def showtraceback(self, exc_tuple=None, *_args, **_options):
+        if not self._is_quiet:
+            self._report(self._get_exc_info(exc_tuple)[1])
+
+    def showsyntaxerror(self, *_args, **_options):
+        self._report(self._get_exc_info()[1])
+
+    def enable_matplotlib(self, gui=None):
+        """Figures are shown by our own backend (see prelude/plots.py), whichever is asked for."""
+        return gui or "inline", "agg"
+
+    def _report(self, error):
+        name, message, lines = failure.describe(error, self.code)
+        self.last_failure = {"ename": name, "evalue": message, "traceback": lines}
+        self._last_traceback = lines
+        self.kernel.show_failure(self.last_failure)
+
+    def _show_figures(self, result):
+        error = result.error_in_exec or result.error_before_exec if result is not None else KeyboardInterrupt()
+        value = result.result if result is not None else None
+        with interrupts.Drawing():
+            plots.end_cell(value, interrupts.happened() and error is not None)
+
+
+def _leave(code=None):
+    """Ends the cell, not the kernel."""
+    raise SystemExit(code)
+
+
+def forget_shown(clear_output):
+    """`clear_output`, after which figures may be shown again."""
+
+    def clear(wait=False):
+        clear_output(wait=wait)
+        plots.forget_shown()
+
+    clear.__doc__ = sys.modules["IPython.core.display_functions"].clear_output.__doc__
+    return clear

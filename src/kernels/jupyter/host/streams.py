@@ -1,0 +1,130 @@
+"""`sys.stdout` and `sys.stderr`, and what is written to their file descriptors past them: by C code, by processes."""
+
+import codecs
+import fcntl
+import io
+import os
+import select
+import threading
+
+_READ_BYTES = 64 * 1024
+
+
+class Stream(io.TextIOBase):
+    encoding = "utf-8"
+    errors = "replace"
+    line_buffering = True
+    mode = "w"
+
+    def __init__(self, output, name, fd):
+        self._output = output
+        self._stream_name = name
+        self._fd = fd
+        self.name = f"<{name}>"
+        self.buffer = Bytes(self)
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self._output.write(self._stream_name, text)
+        return len(text)
+
+    def flush(self):
+        self._output.flush()
+
+    def fileno(self):
+        return self._fd
+
+    def writable(self):
+        return True
+
+    def isatty(self):
+        return False
+
+    def reconfigure(self, **_options):
+        self.flush()
+
+    def close(self):
+        # A library that closes "its" stdout must not take the next cell's output away.
+        self.flush()
+
+
+class Bytes(io.BufferedIOBase):
+    """The binary side of a stream. A character may come in two pieces."""
+
+    def __init__(self, stream):
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, data):
+        data = bytes(data)
+        text = self._decoder.decode(data)
+        if text:
+            self._stream.write(text)
+        return len(data)
+
+    def flush(self):
+        self._stream.flush()
+
+    def fileno(self):
+        return self._stream.fileno()
+
+    def writable(self):
+        return True
+
+    def close(self):
+        self.flush()
+
+
+class Descriptors:
+    """
+    Pipes behind descriptors 1 and 2. A thread waits for what comes through them; whoever writes to a stream looks
+    first, so that everything is shown in the order it was written.
+    """
+
+    def __init__(self, output):
+        self._output = output
+        self._readers = {}
+        self._poll = select.poll()
+        self._thread_poll = select.poll()
+
+    def capture(self):
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            read_end, write_end = os.pipe()
+            os.set_blocking(read_end, False)
+            _enlarge(write_end)
+            os.dup2(write_end, fd)
+            os.close(write_end)
+            self._readers[read_end] = (name, codecs.getincrementaldecoder("utf-8")("replace"))
+            self._poll.register(read_end, select.POLLIN)
+            self._thread_poll.register(read_end, select.POLLIN)
+        self._output.before_write = self._drain
+        threading.Thread(target=self._watch, name="descriptors", daemon=True).start()
+
+    def _watch(self):
+        while True:
+            self._thread_poll.poll()
+            with self._output.lock:
+                self._drain()
+            self._output.hold_back()
+
+    def _drain(self):
+        """With the output's lock."""
+        for read_end, _event in self._poll.poll(0):
+            name, decoder = self._readers[read_end]
+            try:
+                text = decoder.decode(os.read(read_end, _READ_BYTES))
+            except BlockingIOError:
+                continue
+            # Nobody says which cell's process it was that wrote.
+            if text:
+                self._output.append(self._output.latest, name, text)
+
+
+def _enlarge(pipe):
+    """Fewer switches between a process that writes a lot and us."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        try:
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1024 * 1024)
+        except OSError:
+            pass

@@ -1,0 +1,262 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { CellwrightError } from "../../errors.ts";
+import type { ExecutionEvent } from "../../execution.ts";
+import type {
+  ExecuteOptions,
+  Inspection,
+  InstalledPackage,
+  InstallOptions,
+  Kernel,
+  KernelInfo,
+  Variable,
+} from "../kernel.ts";
+import { CellRun, type CellRunParts } from "./cell-run.ts";
+import type { JupyterChannel } from "./channel.ts";
+import { eventOf, isRecord } from "./events.ts";
+import { type ChannelName, createMessage, type JupyterMessage, type MessageOptions } from "./message.ts";
+
+/** Who holds the kernel's process: `cold.ts`, `zygote.ts`, or somebody behind an API. */
+export interface KernelLife {
+  /** SIGINT to the interpreter itself. */
+  interrupt(): Promise<void>;
+  /** Ends the interpreter and all it started. May be called twice. */
+  kill(reason: string): Promise<void>;
+  /** Resolves when it is gone, with a reason a user can read. Never rejects. */
+  readonly exited: Promise<{ reason: string }>;
+}
+
+/** Asks the kernel's own machinery something while a cell runs too; undefined when it cannot answer in time. */
+export type Ask = (question: Question) => Promise<Record<string, unknown> | undefined>;
+/** `refresh`: packages have been installed, look again. */
+export type Question = { inspect: Inspection } | { refresh: true };
+
+export interface KernelInstaller {
+  prepare(code: string, options: InstallOptions): Promise<void>;
+  install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
+}
+
+export interface JupyterKernelParts {
+  info: KernelInfo;
+  channel: JupyterChannel;
+  life: KernelLife;
+  /** Where its packages come from; without it there are none. */
+  installer?: ((ask: Ask) => KernelInstaller) | undefined;
+  /** The header `session` of our requests; an adopted kernel's cells answer to the former one's. */
+  clientSession?: string | undefined;
+}
+
+export { ready } from "./ready.ts";
+
+/** How long a look into the kernel may take. Python code lets it through within milliseconds, native code may not. */
+const ANSWER_MS = 1_500;
+/** A cell that caught the first interrupt gets a second one. */
+const SECOND_INTERRUPT_MS = 500;
+/** After the process is gone: what it said last is still on its way through our sockets. */
+const LAST_WORDS_MS = 100;
+/** Cells whose late output is still delivered. */
+const LATE_CELLS = 50;
+/** What ipykernel takes for the end of the user's input. */
+const END_OF_INPUT = "\u0004";
+
+/** One Python in a Jupyter kernel that runs our `host/boot.py`. Starts reading the channel at once. */
+export class JupyterKernel implements Kernel {
+  readonly info: KernelInfo;
+  readonly closed: Promise<{ reason: string }>;
+  readonly prepare?: Kernel["prepare"];
+  readonly install?: Kernel["install"];
+  readonly #channel: JupyterChannel;
+  readonly #life: KernelLife;
+  readonly #session: string;
+  readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
+  readonly #lateListeners = new Map<string, (event: ExecutionEvent) => void>();
+  #run: CellRun | undefined;
+  #closedReason: string | undefined;
+
+  constructor(parts: JupyterKernelParts) {
+    this.info = parts.info;
+    this.#channel = parts.channel;
+    this.#life = parts.life;
+    this.#session = parts.clientSession ?? randomUUID();
+    const installer = parts.installer?.((question) => this.#ask(question));
+    if (installer) {
+      this.prepare = (code, options) => installer.prepare(code, options);
+      this.install = (requirements, options) => installer.install(requirements, options);
+    }
+    const read = this.#read();
+    void this.#channel.closed.then(({ reason }) => this.#life.kill(reason));
+    this.closed = this.#life.exited.then(({ reason }) => this.#end(reason, read));
+  }
+
+  get busy(): boolean {
+    return this.#run !== undefined && !this.#run.ended;
+  }
+
+  async *execute(code: string, options: ExecuteOptions = {}): AsyncGenerator<ExecutionEvent, void> {
+    const { silent = false, variables, onInput, onLate } = options;
+    const content = {
+      code,
+      silent,
+      store_history: !silent,
+      user_expressions: {},
+      allow_stdin: onInput !== undefined,
+      // Otherwise an error makes the kernel refuse what comes next, for a moment.
+      stop_on_error: false,
+    };
+    const request = this.#message("shell", "execute_request", content, beside(variables));
+    const run = this.#begin({ id: request.header.msg_id, options: { silent, onInput }, onLate });
+    void this.#channel.send(request);
+    yield* run.events();
+  }
+
+  /** The events of a cell that runs already, by the id of its request: those in `before`, then those to come. */
+  async *resume(cellId: string, before: ExecutionEvent[]): AsyncGenerator<ExecutionEvent, void> {
+    const run = this.#begin({ id: cellId, options: {} });
+    for (const event of before) run.show(event);
+    yield* run.events();
+  }
+
+  async interrupt(): Promise<void> {
+    const run = this.#run;
+    if (!run || run.ended) return;
+    run.interrupted = true;
+    await this.#life.interrupt();
+    // A signal that comes before the cell does is nobody's; the kernel remembers this one.
+    await this.#channel.send(this.#message("control", "cellwright_interrupt", { cell: run.id }));
+    const second = setTimeout(() => {
+      if (!run.ended) void this.#life.interrupt();
+    }, SECOND_INTERRUPT_MS);
+    second.unref();
+  }
+
+  async inspect(query: Inspection): Promise<Variable[]> {
+    const answer = await this.#ask({ inspect: query });
+    if (answer && Array.isArray(answer.variables)) return answer.variables.filter(isVariable);
+    throw new CellwrightError(
+      "kernel_busy",
+      "The kernel is busy in native code, and its variables cannot be seen meanwhile.",
+    );
+  }
+
+  async dispose(): Promise<void> {
+    await this.#life.kill("The kernel was closed.");
+    await this.closed;
+  }
+
+  #begin(cell: Pick<CellRunParts, "id" | "options"> & Pick<ExecuteOptions, "onLate">): CellRun {
+    if (this.#closedReason !== undefined) throw died(this.#closedReason);
+    if (this.busy) throw new CellwrightError("kernel_busy", "The kernel is running another cell.");
+    const run = new CellRun({ ...cell, hold: (held) => this.#channel.holdOutput?.(held) });
+    this.#run = run;
+    if (cell.onLate) {
+      this.#lateListeners.set(cell.id, cell.onLate);
+      const [oldest] = this.#lateListeners.keys();
+      if (oldest !== undefined && this.#lateListeners.size > LATE_CELLS) this.#lateListeners.delete(oldest);
+    }
+    return run;
+  }
+
+  async #read(): Promise<void> {
+    for await (const message of this.#channel.messages()) {
+      if (message.channel === "iopub") this.#hear(message);
+      else if (message.channel === "stdin") void this.#answerInput(message);
+      else this.#takeReply(message);
+    }
+  }
+
+  /** What is said to everybody: output, and whether the kernel is busy. */
+  #hear(message: JupyterMessage): void {
+    const cellId = message.parent.msg_id;
+    const run = this.#run?.id === cellId && !this.#run?.ended ? this.#run : undefined;
+    if (message.header.msg_type === "status") {
+      if (message.content.execution_state === "idle") run?.idle();
+      return;
+    }
+    const event = eventOf(message);
+    if (!event || cellId === undefined) return;
+    if (run) run.show(event);
+    else this.#lateListeners.get(cellId)?.(event);
+  }
+
+  #takeReply(message: JupyterMessage): void {
+    const id = message.parent.msg_id;
+    if (id === undefined) return;
+    if (message.header.msg_type === "execute_reply" && this.#run?.id === id) this.#run.reply(message.content);
+    else this.#answers.get(id)?.(message.content);
+  }
+
+  async #answerInput(message: JupyterMessage): Promise<void> {
+    const run = this.#run;
+    if (message.header.msg_type !== "input_request" || !run || run.ended || run.id !== message.parent.msg_id) return;
+    const { prompt, password } = message.content;
+    const request = { prompt: typeof prompt === "string" ? prompt : "", secret: password === true };
+    const value = await run.options.onInput?.(request).catch(() => undefined);
+    const reply = this.#message("stdin", "input_reply", { value: value ?? END_OF_INPUT }, { parent: message.header });
+    await this.#channel.send(reply);
+  }
+
+  async #ask(question: Question): Promise<Record<string, unknown> | undefined> {
+    if (this.#closedReason !== undefined) throw died(this.#closedReason);
+    const request = this.#message("control", "cellwright_request", { ...question });
+    const id = request.header.msg_id;
+    const answered = new Promise<Record<string, unknown> | undefined>((resolve) => this.#answers.set(id, resolve));
+    const patience = new AbortController();
+    try {
+      await this.#channel.send(request);
+      const given = await Promise.race([
+        answered,
+        pause(ANSWER_MS, undefined, { signal: patience.signal }).catch(() => undefined),
+      ]);
+      if (given === undefined && this.#closedReason !== undefined) throw died(this.#closedReason);
+      return given;
+    } finally {
+      patience.abort();
+      this.#answers.delete(id);
+    }
+  }
+
+  /** The process is gone. Whoever waits for it is told. */
+  async #end(reason: string, read: Promise<void>): Promise<{ reason: string }> {
+    if (this.#run && !this.#run.ended) await pause(LAST_WORDS_MS);
+    this.#closedReason = reason;
+    await this.#channel.close();
+    await read;
+    this.#run?.fail(died(reason));
+    for (const answer of this.#answers.values()) answer(undefined);
+    return { reason };
+  }
+
+  #message(
+    channel: ChannelName,
+    type: string,
+    content: Record<string, unknown>,
+    options: Omit<MessageOptions, "session"> = {},
+  ): JupyterMessage {
+    return createMessage(channel, type, content, { ...options, session: this.#session });
+  }
+}
+
+/** Variables travel in the request's metadata, bytes as its buffers; `host/kernel.py` unpacks them. */
+function beside(variables: ExecuteOptions["variables"] = {}): Pick<MessageOptions, "metadata" | "buffers"> {
+  const entries = Object.entries(variables);
+  if (entries.length === 0) return {};
+  const bytes = entries.filter((entry): entry is [string, Uint8Array] => entry[1] instanceof Uint8Array);
+  const values = Object.fromEntries(entries.filter(([, value]) => !(value instanceof Uint8Array)));
+  return {
+    metadata: { cellwright: { values, bytes: bytes.map(([name]) => name) } },
+    buffers: bytes.map(([, data]) => data),
+  };
+}
+
+function died(reason: string): CellwrightError {
+  return new CellwrightError("kernel_died", reason);
+}
+
+function isVariable(value: unknown): value is Variable {
+  return (
+    isRecord(value) &&
+    typeof value.name === "string" &&
+    typeof value.type === "string" &&
+    typeof value.summary === "string"
+  );
+}

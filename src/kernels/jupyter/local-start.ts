@@ -1,0 +1,224 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { CellwrightError } from "../../errors.ts";
+import { probeForkJail } from "../../jail/fork-jail.ts";
+import { inside } from "../../jail/local-jail.ts";
+import type { KernelWalls, Walls } from "../../jail/walls.ts";
+import type { Log } from "../../log.ts";
+import type { KernelInfo, StartOptions } from "../kernel.ts";
+import { type Adoption, adopt } from "./adopt.ts";
+import { hostDir, preludeDir, startCold } from "./cold.ts";
+import { type Connection, createConnection, removeConnection } from "./connection.ts";
+import type { PythonEnvironment } from "./environments/environment.ts";
+import { beat } from "./heartbeat.ts";
+import { JupyterKernel, type JupyterKernelParts, type KernelLife, ready } from "./kernel.ts";
+import { lifeOf } from "./kernel-process.ts";
+import { type KernelRecord, removeKernelRecord, writeKernelRecord } from "./kernel-record.ts";
+import { connectZmq } from "./zmq.ts";
+import type { Zygotes } from "./zygotes.ts";
+
+export interface LocalStart extends StartOptions {
+  environment: PythonEnvironment;
+  walls: Walls;
+  zygotes: Zygotes;
+  /** How long the kernel lives on when this process is gone. */
+  orphanTtlMs: number;
+  startTimeoutMs: number;
+  /** The session's own packages. */
+  overlayDir?: string | undefined;
+  installer?: JupyterKernelParts["installer"];
+  log: Log;
+}
+
+/** Forked from a zygote or started from nothing, a process that is about to be a kernel. */
+interface Begun {
+  life: KernelLife;
+  record: Pick<KernelRecord, "process" | "jail" | "zygoteSocket">;
+  notes: string[];
+  lastWords(): Promise<string>;
+}
+
+/** Starts one kernel. Whatever ends the start early leaves no process, no socket and no file. */
+export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
+  const { environment, runDir, signal, log, overlayDir } = start;
+  signal.throwIfAborted();
+  const isJailed = (await start.walls.obstacle()) === undefined && start.walls.jails;
+  const connection = await createConnection(runDir, isJailed ? { insideDir: inside.sockets } : {});
+  const undo: (() => unknown)[] = [() => removeConnection(connection)];
+  try {
+    const walls = await start.walls.for(start, {
+      environmentPaths: environment.readPaths,
+      python: environment.python,
+      supportPaths: [hostDir, preludeDir],
+      socketsDir: connection.socketsDir,
+      overlayDir,
+    });
+    undo.unshift(() => walls.dispose());
+    const files = { journalFile: join(runDir, "journal"), heartbeatFile: join(runDir, "heartbeat") };
+    undo.unshift(() => removeFiles(...Object.values(files), join(runDir, "kernel.log")));
+    undo.unshift(await beat(files.heartbeatFile, log));
+    const begun = await begin(start, { walls, connection, ...files });
+    undo.unshift(async () => {
+      await begun.life.kill("The start was given up.");
+      await begun.life.exited;
+    });
+    const channel = await connectZmq(connection);
+    undo.unshift(() => channel.close());
+    await readyInTime(ready(channel, signal), begun, start);
+    const info: KernelInfo = {
+      provider: "local",
+      language: "python",
+      description: describe(environment),
+      walls: walls.phrases,
+      notes: [...begun.notes, ...walls.notes],
+    };
+    const { life } = begun;
+    const kernel = new JupyterKernel({
+      info,
+      channel,
+      life,
+      installer: start.installer,
+      clientSession: connection.clientId,
+    });
+    walls.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+    await writeKernelRecord(runDir, { ...begun.record, connection, ...files, environment: environment.name, info });
+    undo.unshift(() => removeKernelRecord(runDir));
+    void kernel.closed.then(() => undoAll(undo, log));
+    return kernel;
+  } catch (error) {
+    await undoAll(undo, log);
+    throw error;
+  }
+}
+
+/** Takes over a kernel that an earlier run of the program left behind, with all that belongs to it. */
+export async function adoptLocal(
+  slot: StartOptions,
+  { walls, zygotes, installer, log }: Pick<LocalStart, "walls" | "zygotes" | "installer" | "log">,
+): Promise<Adoption | undefined> {
+  const { runDir } = slot;
+  const limits = await walls.limitsOf(slot);
+  const { causeOfDeath } = limits;
+  const adopted = await adopt(runDir, { zygoteAt: (socket) => zygotes.at(socket), installer, causeOfDeath });
+  if (!adopted) {
+    await limits.dispose();
+    return undefined;
+  }
+  const { kernel, life, record } = adopted;
+  const { journalFile, heartbeatFile, connection } = record;
+  const stopBeating = await beat(heartbeatFile, log);
+  limits.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+  const undo = [
+    () => removeKernelRecord(runDir),
+    stopBeating,
+    () => removeFiles(journalFile, heartbeatFile),
+    () => limits.dispose(),
+    () => removeConnection(connection),
+  ];
+  void kernel.closed.then(() => undoAll(undo, log));
+  return adopted;
+}
+
+async function removeFiles(...files: string[]): Promise<void> {
+  for (const file of files) await rm(file, { force: true });
+}
+
+export function describe({ name, version }: Pick<PythonEnvironment, "name" | "version">): string {
+  return `Python ${version} (${name})`;
+}
+
+async function begin(
+  start: LocalStart,
+  parts: { walls: KernelWalls; connection: Connection; journalFile: string; heartbeatFile: string },
+): Promise<Begun> {
+  const { environment, signal, log, runDir } = start;
+  const { walls, connection, journalFile, heartbeatFile } = parts;
+  const { jail, env, limits, seccomp, causeOfDeath } = walls;
+  const request = {
+    connectionFile: connection.insideFile,
+    workingDir: jail?.workingDir ?? start.workspaceDir,
+    ttlSeconds: Math.ceil(start.orphanTtlMs / 1000),
+    ...(start.overlayDir !== undefined && { overlayDir: jail ? inside.packages : start.overlayDir }),
+  };
+  const logFile = join(runDir, "kernel.log");
+  const { zygote, reason = "" } = await zygoteFor(start, jail !== undefined);
+  if (zygote) {
+    try {
+      const {
+        pid,
+        start: since,
+        exited,
+      } = await zygote.fork({
+        request,
+        journalFile,
+        heartbeatFile,
+        logFile,
+        env,
+        jail,
+        seccomp,
+        limits,
+        signal,
+      });
+      const process = { pid, start: since };
+      return {
+        life: lifeOf({ ...process, exited }, causeOfDeath),
+        record: { process, zygoteSocket: zygote.socketFile },
+        notes: [],
+        lastWords: () => readFile(logFile, "utf8").catch(() => ""),
+      };
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn(`a kernel could not be forked: ${error instanceof Error ? error.message : error}`);
+      return coldly(`the fork failed: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return coldly(reason);
+
+  async function coldly(why: string): Promise<Begun> {
+    const { python } = environment;
+    const cold = startCold({ python, request, journalFile, heartbeatFile, env, jail, limits, log, causeOfDeath });
+    return {
+      life: cold.life,
+      record: await cold.record(),
+      notes: [`Started from nothing, which takes longer: ${why}.`],
+      lastWords: async () => cold.lastWords(),
+    };
+  }
+}
+
+async function zygoteFor({ environment, zygotes }: LocalStart, jailed: boolean) {
+  const obstacle = jailed ? await probeForkJail(environment.python) : undefined;
+  if (obstacle) return { reason: obstacle };
+  return zygotes.get(environment);
+}
+
+/** Ready, or why not: it ended, or took too long. */
+async function readyInTime(isReady: Promise<void>, begun: Begun, { startTimeoutMs }: LocalStart): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const message = `The kernel was not ready after ${startTimeoutMs / 1000} s.`;
+      reject(new CellwrightError("kernel_start_timeout", message));
+    }, startTimeoutMs);
+  });
+  const ended = begun.life.exited.then(async ({ reason }) => {
+    const words = (await begun.lastWords()).trim().slice(-2_000);
+    throw new CellwrightError("kernel_start_failed", `The kernel did not start: ${reason} ${words}`.trim());
+  });
+  ended.catch(() => {});
+  try {
+    await Promise.race([isReady, ended, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function undoAll(undo: (() => unknown)[], log: Log): Promise<void> {
+  for (const step of undo) {
+    try {
+      await step();
+    } catch (error) {
+      log.warn("something of a kernel stays behind", error);
+    }
+  }
+}

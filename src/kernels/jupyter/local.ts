@@ -1,0 +1,88 @@
+import { join } from "node:path";
+import { CellwrightError } from "../../errors.ts";
+import type { Walls } from "../../jail/walls.ts";
+import type { Log } from "../../log.ts";
+import type { Kernel, KernelProvider, StartOptions } from "../kernel.ts";
+import type { EnvironmentsConfig } from "./environments/environment.ts";
+import { findEnvironment } from "./environments/find.ts";
+import { listEnvironments } from "./environments/list.ts";
+import { adoptLocal, describe, startLocal } from "./local-start.ts";
+import { Zygotes } from "./zygotes.ts";
+
+export interface LocalConfig {
+  environments: EnvironmentsConfig;
+  walls: Walls;
+  /** Sockets and logs of zygotes. */
+  stateDir: string;
+  orphanTtlMs: number;
+  startTimeoutMs: number;
+  log: Log;
+}
+
+/** Python of this machine: ipykernel in the user's own environments, forked where that is possible. */
+export function createLocalProvider(config: LocalConfig): KernelProvider {
+  const { environments, walls, log, orphanTtlMs, startTimeoutMs } = config;
+  const zygotes = new Zygotes(join(config.stateDir, "zygotes"), log);
+  const live = new Set<Kernel>();
+  const warming = new Map<string, Promise<Kernel | undefined>>();
+  const disposing = new AbortController();
+
+  const keep = <K extends Kernel>(kernel: K): K => {
+    live.add(kernel);
+    void kernel.closed.then(() => live.delete(kernel));
+    return kernel;
+  };
+
+  const startFresh = async (env: string | undefined, options: StartOptions): Promise<Kernel> => {
+    const signal = AbortSignal.any([options.signal, disposing.signal]);
+    const environment = await findEnvironment(env, environments, { signal, progress: options.progress });
+    return keep(
+      await startLocal({ ...options, signal, environment, walls, zygotes, orphanTtlMs, startTimeoutMs, log }),
+    );
+  };
+
+  return {
+    name: "local",
+
+    async list(signal) {
+      const environment = await findEnvironment(undefined, environments, { signal });
+      return [{ provider: "local", language: "python", description: describe(environment), walls: [] }];
+    },
+
+    async start(spec, options) {
+      if (spec.language !== "python") {
+        throw new CellwrightError("kernel_not_found", `Local kernels run Python, not \`${spec.language}\`.`);
+      }
+      const warm = warming.get(options.sessionId);
+      warming.delete(options.sessionId);
+      // A kernel that waits is one of the default environment.
+      if (spec.env === undefined) return (await warm) ?? startFresh(undefined, options);
+      await (await warm)?.dispose();
+      return startFresh(spec.env, options);
+    },
+
+    warm(slot) {
+      if (disposing.signal.aborted || warming.has(slot.sessionId)) return;
+      const started = startFresh(undefined, { ...slot, signal: disposing.signal }).catch((error) => {
+        log.debug(`a warm kernel did not start: ${error}`);
+        return undefined;
+      });
+      warming.set(slot.sessionId, started);
+    },
+
+    async adopt(_language, options) {
+      const adopted = await adoptLocal(options, { walls, zygotes, log });
+      if (adopted) keep(adopted.kernel);
+      return adopted;
+    },
+
+    environments: (signal) => listEnvironments(environments, signal),
+
+    async dispose() {
+      disposing.abort(new CellwrightError("kernel_start_failed", "The kernels are being shut down."));
+      await Promise.all([...warming.values()]);
+      await Promise.all([...live].map((kernel) => kernel.dispose()));
+      await zygotes.dispose();
+    },
+  };
+}

@@ -1,0 +1,111 @@
+import { createHmac, randomUUID, timingSafeEqual } from "node:crypto";
+
+/** The Jupyter messaging protocol's words: https://jupyter-client.readthedocs.io/en/stable/messaging.html */
+
+export type ChannelName = "shell" | "control" | "stdin" | "iopub";
+
+export interface MessageHeader {
+  msg_id: string;
+  msg_type: string;
+  /** The client's, not the Cellwright session's. */
+  session: string;
+  username: string;
+  date: string;
+  version: string;
+}
+
+export interface JupyterMessage {
+  channel: ChannelName;
+  header: MessageHeader;
+  /** The header of what this answers; empty when it answers nothing. */
+  parent: Partial<MessageHeader>;
+  metadata: Record<string, unknown>;
+  content: Record<string, unknown>;
+  buffers: Uint8Array[];
+}
+
+export interface MessageOptions {
+  session: string;
+  parent?: Partial<MessageHeader>;
+  metadata?: Record<string, unknown>;
+  buffers?: Uint8Array[];
+}
+
+/** Of what is sent to a kernel; ours know 5.3 and later, which are the same for what we say. */
+const PROTOCOL_VERSION = "5.3";
+const DELIMITER = Buffer.from("<IDS|MSG>");
+/** Signed are header, parent, metadata and content, which follow the signature in this order. */
+const SIGNED_PARTS = 4;
+
+export function createMessage(
+  channel: ChannelName,
+  type: string,
+  content: Record<string, unknown>,
+  options: MessageOptions,
+): JupyterMessage {
+  return {
+    channel,
+    header: {
+      msg_id: randomUUID(),
+      msg_type: type,
+      session: options.session,
+      username: "cellwright",
+      date: new Date().toISOString(),
+      version: PROTOCOL_VERSION,
+    },
+    parent: options.parent ?? {},
+    metadata: options.metadata ?? {},
+    content,
+    buffers: options.buffers ?? [],
+  };
+}
+
+/** The message as ZeroMQ frames, signed. */
+export function encodeFrames(message: JupyterMessage, key: string): Uint8Array[] {
+  const parts = [message.header, message.parent, message.metadata, message.content].map((part) =>
+    Buffer.from(JSON.stringify(part)),
+  );
+  return [DELIMITER, Buffer.from(sign(parts, key)), ...parts, ...message.buffers];
+}
+
+/** Undefined: not a message, or not signed with this key. User code can send anything. */
+export function decodeFrames(channel: ChannelName, frames: Uint8Array[], key: string): JupyterMessage | undefined {
+  const delimiter = frames.findIndex((frame) => DELIMITER.equals(frame));
+  if (delimiter === -1) return undefined;
+  const signature = frames[delimiter + 1];
+  const parts = frames.slice(delimiter + 2, delimiter + 2 + SIGNED_PARTS);
+  if (!signature || parts.length < SIGNED_PARTS || !isSigned(parts, signature, key)) return undefined;
+  const [header, parent, metadata, content] = parts.map(parseObject);
+  if (typeof header?.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
+  if (!parent || !metadata || !content) return undefined;
+  return {
+    channel,
+    header: header as unknown as MessageHeader,
+    parent,
+    metadata,
+    content,
+    buffers: frames.slice(delimiter + 2 + SIGNED_PARTS),
+  };
+}
+
+function sign(parts: Uint8Array[], key: string): string {
+  const hmac = createHmac("sha256", key);
+  for (const part of parts) hmac.update(part);
+  return hmac.digest("hex");
+}
+
+function isSigned(parts: Uint8Array[], signature: Uint8Array, key: string): boolean {
+  const expected = Buffer.from(sign(parts, key));
+  return signature.length === expected.length && timingSafeEqual(signature, expected);
+}
+
+function parseObject(part: Uint8Array): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part.buffer, part.byteOffset, part.length).toString());
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,300 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { logLevels } from "./log.ts";
+import { choice, choices, decimal, duration, flag, integer, list, type OptionType, text } from "./option-types.ts";
+
+/**
+ * Every setting, once. The flag (`--data-dir`), the variable (`CELLWRIGHT_DATA_DIR`), the help line, the docs row and
+ * the type come from here. A flag beats the environment, the environment beats an --env-file, that beats the default.
+ */
+export const table = {
+  kernel: option({
+    group: "Kernels",
+    help: "Where sessions run. `auto` is the best that is set up here.",
+    type: choice(["auto", "wasm", "local"]),
+    default: "auto",
+  }),
+  env: option<string | undefined>({
+    group: "Kernels",
+    help: "The Python environment of sessions that do not choose one: a name, or a path. Otherwise the managed one.",
+    type: text("NAME"),
+    default: undefined,
+    trusted: true,
+  }),
+  envRoot: option({
+    group: "Kernels",
+    help: "Where environments are looked for by name.",
+    type: text("DIR"),
+    default: join(homedir(), "envs"),
+    shownDefault: "~/envs",
+    trusted: true,
+  }),
+  autoInstallIpykernel: option({
+    group: "Kernels",
+    help: "Install ipykernel into an environment that lacks it.",
+    type: flag(),
+    default: false,
+    trusted: true,
+  }),
+  restore: option({
+    group: "Kernels",
+    help: "What to do for a session whose kernel is gone: nothing, or run its cells again.",
+    type: choice(["none", "replay"]),
+    default: "none",
+  }),
+  jail: option({
+    group: "Kernels",
+    help: "The wall of the operating system around kernels: bubblewrap where it works, required, or none.",
+    type: choice(["auto", "bwrap", "none"]),
+    default: "auto",
+    trusted: true,
+  }),
+  memoryMb: option({
+    group: "Kernels",
+    help: "Memory that the code of one session may use.",
+    type: integer(128, 4096, "MB"),
+    default: 1024,
+  }),
+  cpus: option<number | undefined>({
+    group: "Kernels",
+    help: "Processors that the code of one session may use. Otherwise all.",
+    type: decimal(0.1, 1024, "COUNT"),
+    default: undefined,
+  }),
+  pids: option({
+    group: "Kernels",
+    help: "Processes and threads that the code of one session may have.",
+    type: integer(16, 100_000, "COUNT"),
+    default: 512,
+  }),
+  diskMb: option({
+    group: "Kernels",
+    help: "Disk space that the files of one session may use.",
+    type: integer(1, 1_000_000, "MB"),
+    default: 1024,
+  }),
+  warm: option({
+    group: "Kernels",
+    help: "Kernels kept ready in advance, so that a new session starts at once.",
+    type: integer(0, 64, "COUNT"),
+    default: 1,
+  }),
+  startTimeout: option({
+    group: "Kernels",
+    help: "How long a kernel may take to start.",
+    type: duration(),
+    default: 120_000,
+  }),
+
+  workspace: option<string | undefined>({
+    group: "Permissions",
+    help: "A folder of yours that all sessions work in. Nothing in it is ever deleted by Cellwright.",
+    type: text("DIR"),
+    default: undefined,
+    trusted: true,
+  }),
+  allowRead: option({
+    group: "Permissions",
+    help: "Files and folders that code may read, at their own paths.",
+    type: list("PATHS"),
+    default: [],
+    repeatable: true,
+    trusted: true,
+  }),
+  allowWrite: option({
+    group: "Permissions",
+    help: "Files and folders that code may read and change, at their own paths.",
+    type: list("PATHS"),
+    default: [],
+    repeatable: true,
+    trusted: true,
+  }),
+  allowNet: option({
+    group: "Permissions",
+    help: "Let code use the network: all of it, or with =HOSTS only these (`example.org`, `*.example.org`, `host:443`).",
+    type: list("HOSTS"),
+    impliedValue: "*",
+    default: [],
+    repeatable: true,
+    trusted: true,
+  }),
+  passEnv: option({
+    group: "Permissions",
+    help: "Environment variables of this program that code may see.",
+    type: list("NAMES"),
+    default: [],
+    repeatable: true,
+    trusted: true,
+  }),
+
+  packages: option({
+    group: "Packages",
+    help: "Packages that every new session has.",
+    type: list("NAMES"),
+    default: [],
+    repeatable: true,
+  }),
+  noInstall: option({
+    group: "Packages",
+    help: "Do not install what a cell imports and lacks.",
+    type: flag(),
+    default: false,
+  }),
+  packageDir: option<string | undefined>({
+    group: "Packages",
+    help: "A folder of wheels to take packages from first.",
+    type: text("DIR"),
+    default: undefined,
+    trusted: true,
+  }),
+  pyodideBaseUrl: option<string | undefined>({
+    group: "Packages",
+    help: "Where Pyodide's own distribution is, if not at its usual place.",
+    type: text("URL"),
+    default: undefined,
+    trusted: true,
+  }),
+  packageIndex: option<string | undefined>({
+    group: "Packages",
+    help: "The package index. Otherwise PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, or the usual one.",
+    type: text("URL"),
+    default: undefined,
+    trusted: true,
+    secret: true,
+  }),
+
+  timeout: option({
+    group: "Sessions",
+    help: "How long a cell may run when the call does not say (`timeout_s`).",
+    type: duration(),
+    default: 600_000,
+  }),
+  sessionTtl: option({
+    group: "Sessions",
+    help: "A session that is not used for so long loses its kernel. 0: never.",
+    type: duration(),
+    default: 30 * 60_000,
+  }),
+  keepDays: option({
+    group: "Sessions",
+    help: "How long history and files of an ended session are kept.",
+    type: integer(0, 3650, "DAYS"),
+    default: 7,
+  }),
+  maxSessions: option({
+    group: "Sessions",
+    help: "Sessions that may have a kernel at the same time.",
+    type: integer(1, 10_000, "COUNT"),
+    default: 32,
+  }),
+  dataDir: option({
+    group: "Sessions",
+    help: "Where sessions, their files and caches live.",
+    type: text("DIR"),
+    default: defaultDataDir(),
+    shownDefault: "the data folder of the operating system",
+  }),
+  filesDir: option<string | undefined>({
+    group: "Sessions",
+    help: "The only folder import_file and export_file may touch. Over stdio: the working directory; over HTTP: none.",
+    type: text("DIR"),
+    default: undefined,
+    trusted: true,
+  }),
+
+  caps: option({
+    group: "Tools",
+    help: "Which groups of tools to offer.",
+    type: choices(["core", "files", "inspect", "env"]),
+    default: ["core", "files", "inspect", "env"],
+  }),
+  maxResultChars: option({
+    group: "Tools",
+    help: "Text of one reply. What does not fit is linked.",
+    type: integer(1000, 500_000, "CHARS"),
+    default: 24_000,
+  }),
+  structured: option({
+    group: "Tools",
+    help: "Add structuredContent to results, for programs. Some clients then hide the text from the model.",
+    type: flag(),
+    default: false,
+  }),
+  maxRequestMb: option({
+    group: "Tools",
+    help: "The largest request that is read.",
+    type: integer(1, 512, "MB"),
+    default: 64,
+  }),
+
+  host: option({
+    group: "HTTP",
+    help: "Address to listen on. Anything but loopback needs --auth-token or --insecure.",
+    type: text("HOST"),
+    default: "127.0.0.1",
+  }),
+  port: option({ group: "HTTP", help: "Port to listen on.", type: integer(0, 65_535, "PORT"), default: 8000 }),
+  allowedHosts: option({
+    group: "HTTP",
+    help: "Names under which clients reach this server, if not loopback or --host (checked against the Host header).",
+    type: list("HOSTS"),
+    default: [],
+    trusted: true,
+  }),
+  authToken: option({
+    group: "HTTP",
+    help: "A client must send this bearer token. With NAME=, its sessions belong to NAME. Repeatable.",
+    type: list("[NAME=]TOKEN"),
+    default: [],
+    secret: true,
+    repeatable: true,
+  }),
+  insecure: option({
+    group: "HTTP",
+    help: "Listen beyond loopback without a token.",
+    type: flag(),
+    default: false,
+    trusted: true,
+  }),
+
+  logLevel: option({
+    group: "Program",
+    help: "What is logged on stderr.",
+    type: choice(logLevels),
+    default: "warn",
+  }),
+  envFile: option<string | undefined>({
+    group: "Program",
+    help: "A file of CELLWRIGHT_… lines to read settings from.",
+    type: text("FILE"),
+    default: undefined,
+    trusted: true,
+  }),
+};
+
+export interface OptionSpec<T> {
+  group: string;
+  help: string;
+  type: OptionType<T>;
+  default: NoInfer<T>;
+  /** Said in the docs instead of a default that differs between machines. */
+  shownDefault?: string;
+  /** Decides what code may touch: never taken from an --env-file, which may lie in a folder that others write. */
+  trusted?: boolean;
+  /** Never printed. */
+  secret?: boolean;
+  repeatable?: boolean;
+  /** The value that the bare flag stands for; another is given with `=`. */
+  impliedValue?: string;
+}
+
+function option<T>(spec: OptionSpec<T>): OptionSpec<T> {
+  return spec;
+}
+
+function defaultDataDir(): string {
+  if (process.platform === "win32")
+    return join(process.env.LOCALAPPDATA ?? join(homedir(), "AppData", "Local"), "cellwright");
+  if (process.platform === "darwin") return join(homedir(), "Library", "Application Support", "cellwright");
+  return join(process.env.XDG_DATA_HOME ?? join(homedir(), ".local", "share"), "cellwright");
+}

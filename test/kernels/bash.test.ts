@@ -1,0 +1,120 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import type { Jail } from "../../src/jail/jail.ts";
+import { type BashStart, startBash } from "../../src/kernels/bash/start.ts";
+import type { Kernel } from "../../src/kernels/kernel.ts";
+import { createLog } from "../../src/log.ts";
+import { testBash } from "../contracts/bash.ts";
+import { run, text } from "../contracts/kernel.ts";
+import { describeWith } from "../support/requirements.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "cellwright-bash-"));
+const env = { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8" };
+const kernels: Kernel[] = [];
+let started = 0;
+
+afterAll(async () => {
+  await Promise.all(kernels.map((kernel) => kernel.dispose()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function folders() {
+  started += 1;
+  const workspaceDir = join(folder, `${started}`, "workspace");
+  const runDir = join(folder, `${started}`, "run");
+  for (const path of [workspaceDir, runDir]) await mkdir(path, { recursive: true });
+  return { workspaceDir, runDir };
+}
+
+async function start(options: Partial<BashStart> & { jailed?: boolean } = {}) {
+  const { jailed, ...rest } = options;
+  const own = await folders();
+  const kernel = await startBash({
+    ...own,
+    env: jailed ? {} : env,
+    jail: jailed ? jailFor(own.workspaceDir) : undefined,
+    info: { provider: "test", walls: [] },
+    startTimeoutMs: 30_000,
+    signal: new AbortController().signal,
+    log: createLog("error"),
+    ...rest,
+  });
+  kernels.push(kernel);
+  return { kernel, ...own };
+}
+
+/** The system to read, the workspace to write. */
+function jailFor(workspaceDir: string): Jail {
+  const system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].filter((path) => existsSync(path));
+  return {
+    readOnly: system.map((path) => ({ from: path, at: path })),
+    readWrite: [{ from: workspaceDir, at: "/workspace" }],
+    env,
+    workingDir: "/workspace",
+  };
+}
+
+testBash({ name: "bash with no jail", start: () => start() });
+describeWith("bubblewrap", "in a jail", () => {
+  testBash({ name: "bash in a jail", start: () => start({ jailed: true }) });
+
+  test("a jailed shell cannot change its pipes and cells, nor see others", async () => {
+    const { kernel } = await start({ jailed: true });
+    const code =
+      "touch /run/bash/x; rm -rf /run/bash; ls /run/bash | wc -l; ls /run; ls $(dirname /workspace) | grep -c tmp";
+    const events = await run(kernel, code);
+    expect(text(events, "stderr")).toContain("Read-only file system");
+    expect(text(events).split("\n")[1]).toBe("bash");
+    expect(text(await run(kernel, "echo fine; ls /proc | grep -c '^[0-9]'"))).toMatch(/^fine\n[1-9]\n$/);
+  });
+});
+
+describe("a shell", () => {
+  test("leaves no file behind when it is gone, and gets no environment but its own", async () => {
+    process.env.CELLWRIGHT_TEST_SECRET = "hunter2";
+    const { kernel, runDir } = await start();
+    const events = await run(kernel, "env");
+    expect(text(events)).not.toContain("hunter2");
+    expect(readdirSync(runDir)).toHaveLength(1);
+    await kernel.dispose();
+    expect(readdirSync(runDir)).toEqual([]);
+  });
+
+  test("has the limits of its files where no jail sets them", async () => {
+    const limits = { procsFiles: [], fileSizeMb: 1, processes: 4000, openFiles: 100 };
+    const { kernel } = await start({ limits });
+    const events = await run(kernel, "ulimit -n; head -c 3000000 /dev/zero >large; ulimit -n 200");
+    expect(text(events)).toBe("100\n");
+    expect(text(events, "stderr")).toMatch(/ulimit/);
+    expect(text(await run(kernel, "wc -c <large"))).toBe("1048576\n");
+  });
+
+  test("that cannot be started says why and leaves nothing", async () => {
+    const own = await folders();
+    const failing = start({ ...own, env: { PATH: "/nowhere" } });
+    await expect(failing).rejects.toMatchObject({
+      code: "kernel_start_failed",
+      message: expect.stringContaining("bash"),
+    });
+    expect(readdirSync(own.runDir)).toEqual([]);
+  });
+
+  test("whose start takes too long, or is not wanted any more, is given up", async () => {
+    const own = await folders();
+    await expect(start({ ...own, startTimeoutMs: 0 })).rejects.toMatchObject({ code: "kernel_start_timeout" });
+    const aborted = new AbortController();
+    const starting = start({ ...own, signal: aborted.signal });
+    aborted.abort(new Error("not wanted"));
+    await expect(starting).rejects.toThrow("not wanted");
+    expect(readdirSync(own.runDir)).toEqual([]);
+  });
+
+  test("that dies of something known says so", async () => {
+    const { kernel } = await start({ causeOfDeath: async () => "The session used more than 5 MB of memory." });
+    await run(kernel, "kill -9 $$").catch(() => {});
+    expect(await kernel.closed).toEqual({ reason: "The session used more than 5 MB of memory." });
+  });
+});
