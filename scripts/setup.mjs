@@ -1,25 +1,31 @@
 // Makes a fresh clone ready, as prestart and pretest: installs and builds what is missing or stale, and says so.
 // No dependencies, because it runs before there are any.
 //
-//   node scripts/setup.mjs start    npm packages, dist
-//   node scripts/setup.mjs test     these, and what the tests need of the machine; what cannot be had is said, not fatal
+//   node scripts/setup.mjs build    npm packages, dist
+//   node scripts/setup.mjs start    these, and the managed Python environment
+//   node scripts/setup.mjs test     npm packages, dist, and what the tests need of the machine
+//
+// What cannot be had of Python and of the machine is said, not fatal.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, isStale } from "./build.mjs";
+import { rememberFailures } from "./remember-failures.mjs";
 import { prepareTestMachine } from "./test-machine.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const mode = process.argv[2];
 
-if (mode !== "start" && mode !== "test") stop("say what for: `node scripts/setup.mjs start` or `… test`.");
+if (!["build", "start", "test"].includes(mode))
+  stop("say what for: `node scripts/setup.mjs start`, `test` or `build`.");
 checkNode();
 installPackages();
 checkDeno();
 buildDist();
-if (mode === "test") prepareTestMachine({ root, say });
+if (mode === "start") await createManagedEnvironment();
+if (mode === "test") await prepareTestMachine({ root, say });
 
 function checkNode() {
   const wanted = readJson("package.json").engines.node.replace(">=", "").split(".").map(Number);
@@ -81,6 +87,25 @@ function buildDist() {
   say(existsSync(join(root, "dist")) ? "building dist (sources changed)" : "building dist");
   const complaints = build();
   if (complaints) stop(`the build failed:\n${complaints}`);
+}
+
+/** Sessions run there instead of in WASM, which is what they go on with when this fails. */
+async function createManagedEnvironment() {
+  if (!["", "0", undefined].includes(process.env.CELLWRIGHT_NO_ENV)) return;
+  const { parseOptions } = await import("../dist/options.js");
+  const { isManagedCreated } = await import("../dist/kernels/jupyter/environments/managed.js");
+  const { dataDir } = parseOptions([], process.env, (path) => readFileSync(path, "utf8")).options;
+  if (isManagedCreated(dataDir)) return;
+  const what = "creating the managed Python environment, once (600 MB; CELLWRIGHT_NO_ENV=1 skips it)";
+  await rememberFailures({ folder: join(root, ".cache/setup-failures"), say, consequence: "sessions run in WASM" })(
+    "managed-environment",
+    what,
+    () => {
+      const program = [join(root, "dist/main.js"), "env", "create"];
+      const { status } = spawnSync(process.execPath, program, { stdio: ["ignore", "inherit", "inherit"] });
+      return status === 0 ? undefined : "`cellwright env create` says why";
+    },
+  );
 }
 
 function readJson(path) {

@@ -1,83 +1,104 @@
-// What the test suites need beyond npm packages: bubblewrap, Chromium, and Python clients in environments of their own.
-// Nothing here fails the set-up. A suite whose need is not met is skipped by name, with the reason
-// (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
-import { spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { basename, delimiter, dirname, join } from "node:path";
+// What the test suites need beyond npm packages: bubblewrap, Chromium, Pythons with ipykernel, and Python clients in
+// environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by name, with the
+// reason (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
+import { spawn } from "node:child_process";
+import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { basename, delimiter, join } from "node:path";
+import { rememberFailures } from "./remember-failures.mjs";
 
-/** Each is there when one of its commands is on the PATH. */
+/** Each is there when one of its commands is on the PATH, or its file exists. */
 const systemPackages = [
   { name: "bubblewrap", commands: ["bwrap"], on: ["linux"] },
   { name: "chromium", commands: ["chromium", "chromium-browser", "google-chrome"], on: ["linux", "darwin"] },
+  { name: "python3-ipykernel", file: "/usr/lib/python3/dist-packages/ipykernel", on: ["linux"] },
 ];
 
 /** One environment each in .cache/test-python, from scripts/test-requirements: their dependencies exclude each other. */
 const pythonClients = ["fastmcp", "mcpo"];
 
-const OLDEST_PYTHON = [3, 10];
-
-/** A machine without network would try, wait and fail again before each test run. CI always tries. */
-const FAILURE_REMEMBERED_MS = 60 * 60_000;
+/** What the tests import. Compiling all of the environment takes three times as long, and nobody starts it but they. */
+const importedByTests =
+  "import ipykernel.kernelapp, nbformat, pandas, matplotlib.pyplot, seaborn, plotly.express, altair, sympy, " +
+  "bokeh.plotting, openpyxl, tqdm, kaleido, vl_convert, IPython.core.completer, matplotlib_inline.backend_inline";
 
 /** Bounds one download that hangs. Chromium is the largest, about 100 MB. */
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
-export function prepareTestMachine({ root, say }) {
-  const attempt = rememberFailures(join(root, ".cache/setup-failures"), say);
-  prepareSystemPackages(attempt, say);
-  for (const name of pythonClients) preparePythonClient(name, root, attempt);
+/** The system's packages come over the network while environments are unpacked: both at once take half the time. */
+export async function prepareTestMachine({ root, say }) {
+  const consequence = "the suites that need it are skipped";
+  const attempt = rememberFailures({ folder: join(root, ".cache/setup-failures"), say, consequence });
+  const system = prepareSystemPackages(attempt, say);
+  const { createEnvironment } = await import("../dist/kernels/jupyter/environments/create.js");
+  const { standardPackages } = await import("../dist/kernels/jupyter/environments/packages.js");
+
+  /** By the program's own way to make one. Resolves with why it failed. */
+  const create = async (folder, packages) => {
+    const options = { folder, packages, cacheDir: join(root, ".cache"), env: process.env, withoutByteCode: true };
+    const tryIt = () =>
+      createEnvironment(options).then(
+        () => undefined,
+        (error) => error.message,
+      );
+    const failure = await tryIt();
+    // Debian's Python has neither pip nor venv unless asked for.
+    if (failure === undefined || !/venv|ensurepip/.test(failure) || !isRootOnDebian()) return failure;
+    await system;
+    return (await aptInstall(["python3-venv"])) ?? tryIt();
+  };
+  const clients = async () => {
+    for (const name of pythonClients) await preparePythonClient(name, { root, attempt, create });
+  };
+  const warmUp = await prepareTestPython({ root, attempt, create, packages: standardPackages });
+  await Promise.all([system, warmUp?.(), clients()]);
 }
 
-function prepareSystemPackages(attempt, say) {
+async function prepareSystemPackages(attempt, say) {
   const missing = systemPackages
-    .filter(({ commands, on }) => on.includes(process.platform) && !commands.some(isOnPath))
+    .filter(({ on }) => on.includes(process.platform))
+    .filter(({ commands, file }) => !(commands?.some(isOnPath) ?? existsSync(file)))
     .map(({ name }) => name);
   if (missing.length === 0) return;
   const names = missing.join(" and ");
-  if (isRootOnDebian()) attempt("system-packages", `installing ${names} with apt-get`, () => aptInstall(missing));
+  if (isRootOnDebian()) await attempt("system-packages", `installing ${names} with apt-get`, () => aptInstall(missing));
   else say(`not installing ${names}, which is done only as root on Debian; the suites that need it are skipped`);
 }
 
-function preparePythonClient(name, root, attempt) {
+/**
+ * The Python of test/support/pythons.ts: a managed environment with one package more. Resolves with what makes a new
+ * one quick, which can go on beside other things.
+ */
+async function prepareTestPython({ root, attempt, create, packages }) {
+  const folder = join(root, ".cache/test-env");
+  const wanted = [...packages, "bokeh"];
+  if (process.env.CELLWRIGHT_TEST_PYTHON || holds(folder, wanted)) return;
+  const what = "creating a Python environment for the tests of local kernels";
+  await attempt("test-env", what, () => create(folder, wanted));
+  // -I: byte code is written even where a variable says not to.
+  return () => holds(folder, wanted) && run(join(folder, "bin/python"), ["-I", "-c", importedByTests]);
+}
+
+async function preparePythonClient(name, { root, attempt, create }) {
   const folder = join(root, ".cache/test-python", name);
-  const requirements = join(root, "scripts/test-requirements", `${name}.txt`);
-  const python = join(folder, process.platform === "win32" ? "Scripts/python.exe" : "bin/python");
-  const stamp = join(folder, "requirements.sha256");
-  // The folder counts too: an environment holds absolute paths and does not survive being moved.
-  const hash = createHash("sha256").update(folder).update(readFileSync(requirements)).digest("hex");
-  if (existsSync(python) && existsSync(stamp) && readFileSync(stamp, "utf8") === hash) return;
-
-  attempt(`python-${name}`, `creating a Python environment for the ${name} tests`, () => {
-    const system = findPython() ?? (isRootOnDebian() && !aptInstall(["python3-venv"]) ? findPython() : undefined);
-    if (!system) return `there is no python3 of at least ${OLDEST_PYTHON.join(".")} with venv and pip`;
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(dirname(folder), { recursive: true });
-    const failure =
-      run(system, ["-m", "venv", folder]) ??
-      run(python, [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--retries=2",
-        "-r",
-        requirements,
-      ]);
-    if (!failure) writeFileSync(stamp, hash);
-    return failure;
-  });
+  const lines = readFileSync(join(root, "scripts/test-requirements", `${name}.txt`), "utf8").split("\n");
+  // pip, because suites fetch wheels with it.
+  const packages = ["pip", ...lines.filter((line) => /^\w/.test(line))];
+  if (holds(folder, packages)) return;
+  await attempt(`python-${name}`, `creating a Python environment for the ${name} tests`, () =>
+    create(folder, packages),
+  );
 }
 
-function findPython() {
-  const check = `import sys, venv, ensurepip; sys.exit(sys.version_info[:2] < (${OLDEST_PYTHON.join(", ")}))`;
-  const names = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python"];
-  return names.find((name) => isOnPath(name) && spawnSync(name, ["-c", check], { stdio: "ignore" }).status === 0);
+/** Whether an environment was made to the end, here and with these packages. */
+function holds(folder, packages) {
+  const record = join(folder, "cellwright.json");
+  if (!existsSync(record)) return false;
+  const { folder: madeAs, packages: has } = JSON.parse(readFileSync(record, "utf8"));
+  return madeAs === folder && packages.every((name) => has.includes(name));
 }
 
-/** Returns why it failed, or undefined. The package lists are fetched only when what is known here does not do. */
-function aptInstall(names) {
+/** Resolves with why it failed. The package lists are fetched only when what is known here does not do. */
+async function aptInstall(names) {
   const options = [
     "-qq",
     "-o",
@@ -88,7 +109,7 @@ function aptInstall(names) {
     "Acquire::http::Timeout=20",
   ];
   const install = () => run("apt-get", [...options, "install", "-y", "--no-install-recommends", ...names]);
-  return install() && (run("apt-get", [...options, "update"]) ?? install());
+  return (await install()) && ((await run("apt-get", [...options, "update"])) ?? install());
 }
 
 function isRootOnDebian() {
@@ -99,34 +120,19 @@ function isRootOnDebian() {
   );
 }
 
-/** Returns the last line a failed command said, or undefined when it succeeded. */
+/** Resolves with the last line a failed command said, or undefined when it succeeded. */
 function run(command, args) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-  const options = { stdio: ["ignore", "ignore", "pipe"], encoding: "utf8", timeout: INSTALL_TIMEOUT_MS, env };
-  const { status, stderr, error } = spawnSync(command, args, options);
-  if (status === 0) return undefined;
-  const lastLine = stderr?.trim().split("\n").pop();
-  return `${basename(command)}: ${error?.message ?? (lastLine || `exit ${status}`)}`;
-}
-
-/** Wraps a step that may fail: says what it does, says why it failed, and lets it rest for a while then. */
-function rememberFailures(folder, say) {
-  return (key, what, step) => {
-    const note = join(folder, key);
-    const rests = existsSync(note) && Date.now() - statSync(note).mtimeMs < FAILURE_REMEMBERED_MS;
-    if (rests && process.env.CELLWRIGHT_REQUIRE !== "all") {
-      return say(
-        `not ${what}: it failed within the last hour (${readFileSync(note, "utf8")}). Remove ${note} to try now.`,
-      );
-    }
-    say(what);
-    const failure = step();
-    rmSync(note, { force: true });
-    if (!failure) return;
-    say(`${what} failed, so the suites that need it are skipped: ${failure}`);
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(note, failure);
-  };
+  const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], timeout: INSTALL_TIMEOUT_MS, env });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    said = (said + text).slice(-10_000);
+  });
+  return new Promise((resolve) => {
+    const failed = (why) => resolve(`${basename(command)}: ${said.trim().split("\n").pop() || why}`);
+    child.on("error", (error) => failed(error.message));
+    child.on("close", (status, signal) => (status === 0 ? resolve(undefined) : failed(`exit ${status ?? signal}`)));
+  });
 }
 
 function isOnPath(command) {

@@ -37,7 +37,8 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
 
   // What stands behind the contracts. Only `app` and `providers` choose among them.
   providers: { files: ["kernels/providers.ts"], imports: ["backends", "jail", "contracts", "options", "words"] },
-  backends: { files: ["kernels/*/"], imports: ["prelude", "jail", "contracts", "options", "words"] },
+  backends: { files: ["kernels/*/"], imports: ["prelude", "packages", "jail", "contracts", "options", "words"] },
+  packages: { files: ["packages/"], imports: ["words"] },
   prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },
   jail: { files: ["jail/"], imports: ["contracts", "options", "words"] },
   stores: { files: ["store/"], imports: ["contracts", "options", "words"] },

@@ -10,22 +10,35 @@ import { Turns } from "./turns.ts";
 
 /** Pages that draw at the same time. More of them would only make each other late. */
 const MAX_PAGES = 3;
-/** A browser that nobody needed for so long gives its memory back. */
-const IDLE_MS = 5 * 60_000;
 /** After a failed start there is no other try for so long: each would make a reply wait. */
 const REST_MS = 60_000;
+
+/** What figures may cost. */
+export interface BrowserLimits {
+  /** All figures of one reply together: a client is waiting, and there are words instead. */
+  replyMs: number;
+  /** One figure, once there is a browser. */
+  figureMs: number;
+  /** All processes of the browser. With one page of plotly in it it takes about 300. */
+  memoryMb: number;
+  /** A browser that nobody needed for so long gives its memory back. */
+  idleMs: number;
+}
+
+const usualLimits: BrowserLimits = { replyMs: 30_000, figureMs: 15_000, memoryMb: 1_500, idleMs: 5 * 60_000 };
 
 export interface BrowserOptions {
   jail: JailMode;
   log: Log;
   /** Otherwise the machine's own is looked for. */
   program?: string | undefined;
-  idleMs?: number;
+  limits?: Partial<BrowserLimits>;
 }
 
 /** One browser for all sessions, started for the first figure there is and again after it broke. */
 export class Browser {
   readonly #options: BrowserOptions;
+  readonly #limits: BrowserLimits;
   #running: Promise<BrowserProcess> | undefined;
   #process: BrowserProcess | undefined;
   #spare: { browser: BrowserProcess; page: Promise<Page> } | undefined;
@@ -38,6 +51,7 @@ export class Browser {
 
   constructor(options: BrowserOptions) {
     this.#options = options;
+    this.#limits = { ...usualLimits, ...options.limits };
   }
 
   /** For the figures of one reply. */
@@ -46,6 +60,7 @@ export class Browser {
     this.#drawers += 1;
     return openDrawer({
       log: this.#options.log,
+      limits: this.#limits,
       turns: this.#turns,
       running: () => this.running(),
       takePlotlyPage: (browser) => this.#takePlotlyPage(browser),
@@ -97,7 +112,7 @@ export class Browser {
     const reasons: string[] = [];
     for (const walls of await wallsFor(jail, reasons)) {
       try {
-        return await startBrowser(program, walls, log);
+        return await startBrowser(program, { walls, memoryMb: this.#limits.memoryMb, log });
       } catch (error) {
         reasons.push(`${program} does not start with ${wallsInWords[walls]} (${(error as Error).message})`);
       }
@@ -122,7 +137,7 @@ export class Browser {
       page.catch(() => {});
       this.#spare = { browser, page };
     }
-    this.#idleTimer = setTimeout(() => browser.kill("nobody needed it"), this.#options.idleMs ?? IDLE_MS);
+    this.#idleTimer = setTimeout(() => browser.kill("nobody needed it"), this.#limits.idleMs);
     this.#idleTimer.unref();
   }
 

@@ -5,10 +5,6 @@ import { drawPlotly } from "./plotly.ts";
 import type { BrowserProcess } from "./process.ts";
 import type { Turns } from "./turns.ts";
 
-/** Time that all figures of one reply may take together: a client is waiting, and there are words instead. */
-const REPLY_MS = 20_000;
-/** Time that one figure may take, once there is a browser. */
-const FIGURE_MS = 10_000;
 /** A longer page is linked only. One with all of plotly.js in it has 5 million. */
 const MAX_HTML_CHARS = 8_000_000;
 
@@ -30,14 +26,15 @@ export interface FigureDrawer {
 
 export interface DrawerParts {
   log: Log;
+  limits: { replyMs: number; figureMs: number };
   turns: Turns;
   running(): Promise<BrowserProcess>;
   takePlotlyPage(browser: BrowserProcess): Promise<Page>;
   done(usedPlotly: boolean): void;
 }
 
-export function openDrawer({ log, turns, running, takePlotlyPage, done }: DrawerParts): FigureDrawer {
-  const replyEndMs = performance.now() + REPLY_MS;
+export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }: DrawerParts): FigureDrawer {
+  const replyEndMs = performance.now() + limits.replyMs;
   // Figures of one reply are one session's, and data only: they share a page. A page of HTML is alone in its own.
   let plotlyPage: Promise<Page> | undefined;
   let plotlyBrowser: BrowserProcess | undefined;
@@ -73,7 +70,7 @@ export function openDrawer({ log, turns, running, takePlotlyPage, done }: Drawer
   ): Promise<Result> {
     let shouldClose = true;
     let timedOut = false;
-    const leftMs = Math.min(FIGURE_MS, replyEndMs - performance.now());
+    const leftMs = Math.min(limits.figureMs, replyEndMs - performance.now());
     const timer = setTimeout(() => {
       timedOut = true;
       void opening.then((page) => page.close()).catch(() => {});

@@ -14,8 +14,6 @@ const START_MS = 15_000;
 const MAX_STDERR_CHARS = 4_000;
 /** While pages are open: in this time a page fills some hundred megabytes. */
 const LOOK_MS = 100;
-/** All processes of the browser. With one page of plotly in it it takes about 300. */
-const MAX_MEMORY_MB = 1_500;
 
 export interface BrowserProcess {
   devtools: DevTools;
@@ -38,7 +36,10 @@ export interface Watching {
 }
 
 /** Starts a browser behind these walls. Rejects with what it said when it does not come up. */
-export async function startBrowser(program: string, walls: Walls, log: Log): Promise<BrowserProcess> {
+export async function startBrowser(
+  program: string,
+  { walls, memoryMb, log }: { walls: Walls; memoryMb: number; log: Log },
+): Promise<BrowserProcess> {
   const folder = await mkdtemp(join(tmpdir(), "cellwright-browser-"));
   try {
     await writeFile(join(folder, "fonts.conf"), fontSettings);
@@ -48,7 +49,7 @@ export async function startBrowser(program: string, walls: Walls, log: Log): Pro
       (_, at) => (at < 2 ? "ignore" : "pipe") as "ignore" | "pipe",
     );
     const child = spawn(command, args, { cwd: "/", env, stdio, detached: true });
-    const browser = follow(child, { walls, descriptors, folder, log });
+    const browser = follow(child, { walls, descriptors, folder, memoryMb, log });
     const timer = setTimeout(() => browser.kill("it did not start in time"), START_MS);
     try {
       await browser.devtools.call("Browser.getVersion");
@@ -66,9 +67,9 @@ export async function startBrowser(program: string, walls: Walls, log: Log): Pro
 
 function follow(
   child: ChildProcess,
-  parts: { walls: Walls; descriptors: { input: number; output: number }; folder: string; log: Log },
+  parts: { walls: Walls; descriptors: { input: number; output: number }; folder: string; memoryMb: number; log: Log },
 ): BrowserProcess {
-  const { walls, descriptors, folder, log } = parts;
+  const { walls, descriptors, folder, memoryMb, log } = parts;
   let stderr = "";
   let reason: string | undefined;
   let isGone = false;
@@ -104,8 +105,7 @@ function follow(
   });
   const look = setInterval(() => {
     if (watching.size === 0 || child.pid === undefined) return;
-    const memoryMb = treeMemoryMb(child.pid) ?? 0;
-    if (memoryMb > MAX_MEMORY_MB) kill(`it took more than ${MAX_MEMORY_MB} MB of memory`);
+    if ((treeMemoryMb(child.pid) ?? 0) > memoryMb) kill(`it took more than ${memoryMb} MB of memory`);
   }, LOOK_MS);
   look.unref();
   return {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { lstatSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { promisify } from "node:util";
 import type { Jail } from "./jail.ts";
 
@@ -36,34 +36,36 @@ const walls = [
 /** What of /proc speaks of the machine instead of its processes. A root without capabilities could still read some of it. */
 const coveredProc = [
   ...["acpi", "asound", "fs", "iomem", "kallsyms", "kcore", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags"],
-  ...["latency_stats", "pagetypeinfo", "sched_debug", "scsi", "slabinfo", "timer_list", "vmallocinfo"],
+  ...["latency_stats", "pagetypeinfo", "pressure", "sched_debug", "scsi", "slabinfo", "timer_list", "vmallocinfo"],
 ];
+
+/** What of it can change the machine: a root without capabilities could, and bubblewrap itself only looks at folders. */
+const readOnlyProc = ["sys", "sysrq-trigger", "irq", "bus", "mtrr"].map((name) => `/proc/${name}`);
 
 export interface BubblewrapOptions {
   /** The descriptor on which it says the pid that its child has outside. */
   infoFd?: number;
   /** The descriptor from which it reads the filter of seccomp.ts. */
   seccompFd?: number;
-  /** Whether the jail goes on when the process that started it is gone. */
-  survives?: boolean;
   /** Whether the program is the jail's second process, and bubblewrap the first, which reaps what nobody waits for. */
   reaper?: boolean;
 }
 
 /** The command line that runs a program in this jail. When the jail's first process ends, so do all others in there. */
 export function bubblewrapArgs(jail: Jail, command: string[], options: BubblewrapOptions = {}): string[] {
-  const { infoFd = INFO_FD, seccompFd, survives = false, reaper = false } = options;
+  const { infoFd = INFO_FD, seccompFd, reaper = false } = options;
   const size = jail.tmpMb === undefined ? [] : ["--size", String(jail.tmpMb * 1024 * 1024)];
   return [
     ...walls,
     ...(jail.network === "host" ? ["--share-net"] : []),
-    ...(survives ? [] : ["--die-with-parent"]),
+    "--die-with-parent",
     ...(reaper ? [] : ["--as-pid-1"]),
     ...["--info-fd", String(infoFd)],
     ...(seccompFd === undefined ? [] : ["--seccomp", String(seccompFd)]),
     "--clearenv",
     ...Object.entries(jail.env).flatMap(([name, value]) => ["--setenv", name, value]),
     ...["--proc", "/proc"],
+    ...readOnlyProc.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", path, path]),
     ...coveredProc.flatMap(coverArgs),
     ...["--dev", "/dev"],
     ...[...size, "--tmpfs", "/dev/shm"],

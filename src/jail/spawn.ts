@@ -15,11 +15,17 @@ export interface SpawnOptions {
 }
 
 export interface JailedProcess {
-  /** Bubblewrap. Its exit is the program's: 128 + n for a signal. Never send it SIGINT. */
+  /** Bubblewrap, or what waits for it. Its exit is the program's: 128 + n for a signal. Never send it SIGINT. */
   child: ChildProcess;
   /** The jail's first process, as seen from here: with SIGKILL to it, all that is inside ends. Undefined: no start. */
   firstPid: Promise<number | undefined>;
 }
+
+/**
+ * A jail ends with the process that started it, and only so does everything in it end with its program: the reaper would
+ * wait for all others. So one that is to survive us is started by a shell that does.
+ */
+const STAY = '"$@"; exit $?';
 
 /** Starts a program in a jail with bubblewrap, with a reaper as the jail's first process and the seccomp filter. */
 export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
@@ -30,8 +36,9 @@ export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions
   const { proxy } = jail;
   const forwarded = proxy ? [proxy.python, proxy.script, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
-  const bubblewrap = ["bwrap", ...bubblewrapArgs(jail, limited, { infoFd, seccompFd, survives, reaper: true })];
-  const [program = "", ...args] = limits ? withLimits(limits, bubblewrap) : bubblewrap;
+  const bubblewrap = ["bwrap", ...bubblewrapArgs(jail, limited, { infoFd, seccompFd, reaper: true })];
+  const parented = survives ? ["/bin/sh", "-c", STAY, "sh", ...bubblewrap] : bubblewrap;
+  const [program = "", ...args] = limits ? withLimits(limits, parented) : parented;
   const child = spawn(program, args, {
     cwd: "/",
     env: { PATH: process.env.PATH ?? "" },

@@ -19,7 +19,7 @@ export class Bare {
   #ready;
   #waiting = new Map();
   #lastId = 0;
-  #stdout = "";
+  #pieces = [];
   #env;
 
   constructor(folder, env) {
@@ -49,8 +49,12 @@ export class Bare {
       stdio: ["pipe", "pipe", "ignore"],
     });
     this.#child = child;
+    // What an earlier one was about to say when it was killed.
+    this.#pieces = [];
     child.stdin.on("error", () => {});
-    child.stdout.setEncoding("utf8").on("data", (text) => this.#read(text));
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      if (this.#child === child) this.#read(text);
+    });
     child.once("exit", () => {
       if (this.#child !== child) return;
       this.#ready = undefined;
@@ -92,8 +96,11 @@ export class Bare {
   }
 
   #read(text) {
-    const lines = (this.#stdout + text).split("\n");
-    this.#stdout = lines.pop();
+    // An answer may be 50 MB long: its pieces are put together once, at its end.
+    this.#pieces.push(text);
+    if (!text.includes("\n")) return;
+    const lines = this.#pieces.join("").split("\n");
+    this.#pieces = [lines.pop()];
     for (const line of lines) {
       if (!line.startsWith("\u0001")) continue;
       const { id, text: answer } = JSON.parse(line.slice(1));

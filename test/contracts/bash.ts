@@ -118,7 +118,8 @@ export function testBash(contract: BashContract): void {
           "list=(1 2 3); declare -i number=4; alias say='echo said'; shopt -s nullglob; exec 5>five.txt",
       );
       const code =
-        'basename "$PWD"; echo "$word"; env | grep ^shared=; greet you; echo "${map[k]} ${list[2]}"\nnumber+=1; echo $number; say x; echo *.none; echo 5 >&5';
+        `basename "$PWD"; echo "$word"; env | grep ^shared=; greet you; echo "\${map[k]} \${list[2]}"\n` +
+        "number+=1; echo $number; say x; echo *.none; echo 5 >&5";
       expect(await shown(code)).toBe("deep\na b\nshared=yes\nhi you\nv 3\n5\nsaid x\n\n");
       await shown("exec 5>&-; cd ..; shopt -u nullglob; unalias say");
       expect(await readFile(join(workspaceDir, "deep/five.txt"), "utf8")).toBe("5\n");
@@ -326,7 +327,7 @@ export function testBash(contract: BashContract): void {
           onLate: (event) => own.push(event),
         });
       }
-      await run(kernel, "touch go; wait ${jobs[@]}");
+      await run(kernel, `touch go; wait "\${jobs[@]}"`);
       await until(() => late.every((own, cell) => text(own) === `job ${cell}\n`));
     });
 

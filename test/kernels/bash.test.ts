@@ -1,5 +1,5 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -104,10 +104,18 @@ describe("a shell", () => {
 
   test("whose start takes too long, or is not wanted any more, is given up", async () => {
     const own = await folders();
-    await expect(start({ ...own, startTimeoutMs: 0 })).rejects.toMatchObject({ code: "kernel_start_timeout" });
-    const aborted = new AbortController();
-    const starting = start({ ...own, signal: aborted.signal });
-    aborted.abort(new Error("not wanted"));
+    const stuck = join(own.runDir, "../bin");
+    await mkdir(stuck);
+    await writeFile(join(stuck, "bash"), "#!/bin/sh\necho here >here\nsleep 600\n", { mode: 0o755 });
+    const slow = { ...own, env: { PATH: `${stuck}:${env.PATH}` } };
+    await expect(start({ ...slow, startTimeoutMs: 50 })).rejects.toMatchObject({ code: "kernel_start_timeout" });
+
+    const wanted = new AbortController();
+    const starting = start({ ...slow, signal: wanted.signal });
+    starting.catch(() => {});
+    await rm(join(own.workspaceDir, "here"), { force: true });
+    while (!existsSync(join(own.workspaceDir, "here"))) await new Promise((resolve) => setTimeout(resolve, 5));
+    wanted.abort(new Error("not wanted"));
     await expect(starting).rejects.toThrow("not wanted");
     expect(readdirSync(own.runDir)).toEqual([]);
   });

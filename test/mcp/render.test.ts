@@ -127,7 +127,8 @@ describe("a cell's reply reads", () => {
 
 describe("forms of one output", () => {
   test.each([
-    ["plain text beats all", { "text/plain": "x²", "text/latex": "$x^2$" }, "x²\n"],
+    ["plain text beats all", { "text/plain": "x²", "text/markdown": "**x²**", "text/html": "<p>x²</p>" }, "x²\n"],
+    ["a formula, as code and as it is written", { "text/plain": "x**2", "text/latex": "$x^2$" }, "x**2\n$x^2$\n"],
     [
       "markdown, where the plain form says nothing",
       { "text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "# Title" },

@@ -4,21 +4,30 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { describe, test } from "vitest";
+import { testPython } from "./pythons.ts";
 
 const root = join(import.meta.dirname, "../..");
 
 /** Each finds its program, or says in one sentence why not. */
 const finders = {
   /** bubblewrap, and a system that lets it make namespaces. */
-  bubblewrap: () => {
-    const path = onPath(["bwrap"]);
-    if (!path) return { reason: "bwrap is not on the PATH" };
-    const run = spawnSync(path, ["--unshare-all", "--ro-bind", "/", "/", "true"], { encoding: "utf8" });
-    return run.status === 0 ? { path } : { reason: `bwrap does not work here: ${run.stderr.trim() || run.error}` };
-  },
+  bubblewrap: findBubblewrap,
   chromium: () => {
     const path = onPath(["chromium", "chromium-browser", "google-chrome"]);
     return path ? { path } : { reason: "chromium is not on the PATH" };
+  },
+  /** A Python with the newest ipykernel and all that a managed environment has. */
+  managedPython: findManagedPython,
+  /** Debian's own Python with Debian's ipykernel. */
+  debianIpykernel: () => {
+    const path = testPython("debian");
+    const { status } = spawnSync(path, ["-I", "-c", "import ipykernel"]);
+    return status === 0 ? { path } : { reason: `${path} has no ipykernel: apt install python3-ipykernel` };
+  },
+  /** The same, and the jail around it. */
+  localKernels: () => {
+    const jail = findBubblewrap();
+    return "reason" in jail ? jail : findManagedPython();
   },
   /** A Python that has the `fastmcp` client. */
   fastmcp: () => inPythonEnvironment("fastmcp", "python"),
@@ -58,11 +67,23 @@ export function describeWith(name: Requirement, title: string, suite: (path: str
   } else describe.skip(`${title} (needs ${name}: ${reason})`, () => suite(path));
 }
 
+function findBubblewrap(): Found {
+  const path = onPath(["bwrap"]);
+  if (!path) return { reason: "bwrap is not on the PATH" };
+  const run = spawnSync(path, ["--unshare-all", "--ro-bind", "/", "/", "true"], { encoding: "utf8" });
+  return run.status === 0 ? { path } : { reason: `bwrap does not work here: ${run.stderr.trim() || run.error}` };
+}
+
+function findManagedPython(): Found {
+  const path = testPython("managed");
+  return existsSync(path) ? { path } : { reason: `there is no ${path}; \`node scripts/setup.mjs test\` makes it` };
+}
+
 function inPythonEnvironment(environment: string, program: string): Found {
   const [folder, extension] = process.platform === "win32" ? ["Scripts", ".exe"] : ["bin", ""];
   const home = join(root, ".cache/test-python", environment);
   // Written last: without it the installation did not end well.
-  const complete = existsSync(join(home, "requirements.sha256"));
+  const complete = existsSync(join(home, "cellwright.json"));
   const path = join(home, folder, program + extension);
   if (complete && existsSync(path)) return { path };
   return { reason: "its Python environment is missing; `node scripts/setup.mjs test` makes it, or says why not" };

@@ -56,6 +56,7 @@ _COVERED_PROC = (
     "kpageflags",
     "latency_stats",
     "pagetypeinfo",
+    "pressure",
     "sched_debug",
     "scsi",
     "slabinfo",

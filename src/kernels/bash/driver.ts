@@ -1,5 +1,3 @@
-import type { ProcessLimits } from "../../jail/limits.ts";
-
 /**
  * Interactive, because only such a shell drops the running command at SIGINT and keeps its variables. It reads our lines
  * from stdin; cells never see that stdin, nor the descriptor on which our functions report.
@@ -11,7 +9,8 @@ const REPORT_FD = 59;
 
 /** All of them are parsed at once, so that aliases and later definitions change nothing in them. */
 const functions = {
-  __cellwright_begin: `builtin printf 'begin %s\\0' "$1" >&${REPORT_FD}`,
+  // `-E`, for the trap below to be heard in functions; a cell may have taken it away.
+  __cellwright_begin: `builtin set -E; builtin printf 'begin %s\\0' "$1" >&${REPORT_FD}`,
   // What `$?` is when the cell begins.
   __cellwright_status: 'builtin return "$1"',
   __cellwright_end: [
@@ -29,14 +28,13 @@ const functions = {
 const onFailure =
   "if __cellwright_stops; then builtin return 2>/dev/null || { builtin set +e; __cellwright_errexit=1; }; fi";
 
-/** Makes a new shell ours. It reports `ready` when it is. Paths are as the shell sees them. */
-export function setupLines({ reportPipe, limits }: { reportPipe: string; limits?: ProcessLimits | undefined }): string {
+/** Makes a new shell ours. It reports `ready` when it is. All paths are as the shell sees them. */
+export function setupLines(reportPipe: string): string {
   return [
-    ...(limits ? limitLines(limits) : []),
     "PS1= PS2= __cellwright_errexit=",
     "unset MAILCHECK",
-    // No job control, which needs a terminal; no `!` in strings; no history; the trap below in functions, too.
-    "set +m +H +o history -E",
+    // No job control, which needs a terminal; no `!` in strings; no history.
+    "set +m +H +o history",
     `exec ${REPORT_FD}>|${quoted(reportPipe)}`,
     ...Object.entries(functions).map(([name, body]) => `${name}() { ${body}; }`),
     `readonly -f ${Object.keys(functions).join(" ")}`,
@@ -103,19 +101,6 @@ function parseReport(text: string): Report | undefined {
   if (type === "begin") return { type, cell: Number(first) };
   if (type === "end" && /^\d{1,3}$/.test(second)) return { type, token: first, status: Number(second) };
   return undefined;
-}
-
-/** Where no jail sets them. Both the soft and the hard limit, so that the shell cannot raise them again. */
-function limitLines(limits: ProcessLimits): string[] {
-  const kb = (mb: number) => mb * 1024;
-  return [
-    ...limits.procsFiles.map((file) => `builtin echo 0 >|${quoted(file)}`),
-    `ulimit -f ${kb(limits.fileSizeMb)}`,
-    `ulimit -u ${limits.processes}`,
-    `ulimit -n ${limits.openFiles}`,
-    ...(limits.dataMb === undefined ? [] : [`ulimit -d ${kb(limits.dataMb)}`]),
-    ...(limits.addressSpaceMb === undefined ? [] : [`ulimit -v ${kb(limits.addressSpaceMb)}`]),
-  ];
 }
 
 /** Text as one word of bash, whatever is in it. */

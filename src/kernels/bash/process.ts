@@ -3,14 +3,20 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
-import { programPid, spawnJailed } from "../../jail/spawn.ts";
+import { programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
+import { isAlive, startOf } from "../../process-life.ts";
 import { shellCommand } from "./driver.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
 
 /** What is kept of what the shell itself says, outside of cells: enough for why it did not start. */
 const MAX_WORDS_CHARS = 2_000;
+
+/** How long, and in what steps, the end of a jail is waited for. */
+const MAX_END_ROUNDS = 500;
+const END_ROUND_MS = 5;
 
 export interface ShellLaunch {
   workspaceDir: string;
@@ -45,16 +51,17 @@ export interface ShellProcess {
 export function startShell(launch: ShellLaunch): ShellProcess {
   const { jail } = launch;
   const mark = randomBytes(16).toString("hex");
-  const env = { ...launch.env, [MARK_VARIABLE]: mark };
+  const env = { TERM: "dumb", ...jail?.env, ...launch.env };
   const { child, firstPid } = jail
-    ? spawnJailed({ ...jail, env: { ...jail.env, ...launch.env } }, shellCommand, {
+    ? spawnJailed({ ...jail, env }, shellCommand, {
         stdio: ["pipe", "ignore", "pipe"],
         limits: launch.limits,
       })
-    : spawnFree(env, launch.workspaceDir);
+    : spawnFree({ ...launch, env: { ...env, [MARK_VARIABLE]: mark } });
   let words = "";
   let killReason: string | undefined;
   let group: number | undefined;
+  const first = firstPid.then(async (pid) => (pid === undefined ? undefined : { pid, start: await startOf(pid) }));
   const stdin = child.stdin as Writable;
   // Writing to a shell that has just ended is no news: its exit is.
   stdin.on("error", () => {});
@@ -64,14 +71,15 @@ export function startShell(launch: ShellLaunch): ShellProcess {
 
   // Not "close": a job in the background may hold the shell's pipes.
   const ended = new Promise<Omit<ShellExit, "reason">>((resolve) => {
-    child.once("exit", (code, signal) => resolve(exitOf(code, signal)));
+    child.once("exit", (code, signal) => resolve(jail ? passedOn(code, signal) : { code, signal }));
     child.once("error", (error) => {
       words = error.message;
       resolve({ code: null, signal: null });
     });
   });
   const exited = ended.then(async (exit) => {
-    if (!jail) {
+    if (jail) await endJail(first);
+    else {
       signalGroup(child.pid, "SIGKILL");
       await endMarked(mark);
     }
@@ -83,8 +91,8 @@ export function startShell(launch: ShellLaunch): ShellProcess {
     write: (lines) => void stdin.write(lines),
     words: () => words.trim(),
     async locate() {
-      const first = await firstPid;
-      const shell = jail && first !== undefined ? await programPid(first) : first;
+      const pid = await firstPid;
+      const shell = jail && pid !== undefined ? await programPid(pid) : pid;
       group = shell === undefined ? undefined : await groupOf(shell);
     },
     interrupt: () => signalGroup(group, "SIGINT"),
@@ -96,9 +104,9 @@ export function startShell(launch: ShellLaunch): ShellProcess {
 }
 
 /** With no jail: the leader of a process group of its own. */
-function spawnFree(env: Record<string, string>, cwd: string) {
-  const [command = "", ...args] = shellCommand;
-  const child = spawn(command, args, { cwd, env, detached: true, stdio: ["pipe", "ignore", "pipe"] });
+function spawnFree({ env, workspaceDir, limits }: ShellLaunch) {
+  const [command = "", ...args] = limits ? withLimits(limits, shellCommand) : shellCommand;
+  const child = spawn(command, args, { cwd: workspaceDir, env, detached: true, stdio: ["pipe", "ignore", "pipe"] });
   return { child, firstPid: Promise.resolve(child.pid) };
 }
 
@@ -111,6 +119,16 @@ async function end(child: ChildProcess, firstPid: Promise<number | undefined>): 
   if (child.exitCode !== null || child.signalCode !== null) return;
   if (first === undefined) signalGroup(child.pid, "SIGKILL");
   else sendSignal(first, "SIGKILL");
+}
+
+/** Bubblewrap leaves with the shell, and what is in the jail goes a moment later. */
+async function endJail(first: Promise<{ pid: number; start: string | undefined } | undefined>): Promise<void> {
+  const { pid, start } = (await first) ?? {};
+  if (pid === undefined || start === undefined) return;
+  for (let rounds = 0; rounds < MAX_END_ROUNDS && (await isAlive(pid, start)); rounds += 1) {
+    sendSignal(pid, "SIGKILL");
+    await delay(END_ROUND_MS);
+  }
 }
 
 function signalGroup(leader: number | undefined, signal: NodeJS.Signals): void {
@@ -134,9 +152,9 @@ async function groupOf(pid: number): Promise<number> {
 }
 
 /** Bubblewrap, like a shell, passes on a signal as 128 and its number. */
-function exitOf(code: number | null, signal: string | null): Omit<ShellExit, "reason"> {
-  const passedOn = code === null ? undefined : signalName(code);
-  return passedOn ? { code: null, signal: passedOn } : { code, signal };
+function passedOn(code: number | null, signal: string | null): Omit<ShellExit, "reason"> {
+  const name = code === null ? undefined : signalName(code);
+  return name ? { code: null, signal: name } : { code, signal };
 }
 
 /** The signal behind an exit code above 128. */

@@ -33,7 +33,7 @@ export interface BashStart {
 
 /** Starts one persistent shell. Whatever ends the start early leaves no process and no file. */
 export async function startBash(options: BashStart): Promise<Kernel> {
-  const { signal, log, jail, limits } = options;
+  const { signal, log, jail } = options;
   signal.throwIfAborted();
   await mkdir(options.workspaceDir, { recursive: true, mode: 0o700 });
   const folder = await mkdtemp(join(await realpath(options.runDir), "bash-"));
@@ -63,9 +63,9 @@ export async function startBash(options: BashStart): Promise<Kernel> {
   });
   const shell = startShell({
     workspaceDir: options.workspaceDir,
-    env: { TERM: "dumb", ...options.env },
+    env: options.env,
     jail: jail && { ...jail, readOnly: [...jail.readOnly, { from: folder, at: INSIDE_DIR }] },
-    limits,
+    limits: options.limits,
   });
   const closed = shell.exited.then(async (exit) => {
     const reason = await closedReason(exit, options);
@@ -78,7 +78,7 @@ export async function startBash(options: BashStart): Promise<Kernel> {
   });
 
   try {
-    shell.write(setupLines({ reportPipe: seen(reportPipe), limits: jail ? undefined : limits }));
+    shell.write(setupLines(seen(reportPipe)));
     const version = await beforeTimeout(ready.promise, options);
     // Whoever has not opened it yet never will.
     await rm(reportPipe, { force: true });

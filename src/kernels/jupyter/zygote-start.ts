@@ -64,6 +64,8 @@ export async function connectZygote(socketFile: string): Promise<Zygote | undefi
   try {
     return await new Promise((resolve, reject) => {
       const lines = createInterface({ input: socket });
+      // It passes on the errors of what it reads.
+      lines.on("error", reject);
       lines.once("line", (line) => resolve(new Zygote({ socket, lines, socketFile, info: JSON.parse(line).hello })));
       socket.once("error", reject);
       socket.once("close", () => reject(new Error("it left")));

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionEvent } from "../../../src/execution.ts";
 import type { Jail } from "../../../src/jail/jail.ts";
-import type { ProcessLimits } from "../../../src/jail/limits.ts";
 import { type Connection, createConnection } from "../../../src/kernels/jupyter/connection.ts";
 import { JupyterKernel, ready } from "../../../src/kernels/jupyter/kernel.ts";
 import { type KernelProcess, lifeOf } from "../../../src/kernels/jupyter/kernel-process.ts";
@@ -34,19 +33,22 @@ export interface ForkedKernel {
   runDir: string;
 }
 
-interface ForkOptions {
-  jail?: (connection: Connection) => Jail;
-  limits?: ProcessLimits;
+export interface ForkOptions {
+  /** Where the jail shows the sockets. */
+  insideDir?: string;
+  jail?: (connection: Connection) => Promise<Jail>;
   env?: Record<string, string>;
   ttlSeconds?: number;
+  threads?: number;
+  signal?: AbortSignal;
 }
 
 /** A kernel in a folder of its own below the given one, ready for a cell. */
 export async function forkKernel(zygote: Zygote, folder: string, options: ForkOptions = {}): Promise<ForkedKernel> {
   const runDir = mkdtempSync(join(folder, "run-"));
   mkdirSync(join(runDir, "workspace"));
-  const connection = await createConnection(runDir);
-  const jail = options.jail?.(connection);
+  const connection = await createConnection(runDir, { insideDir: options.insideDir });
+  const jail = await options.jail?.(connection);
   const forked = await zygote.fork({
     request: {
       connectionFile: connection.insideFile,
@@ -57,7 +59,8 @@ export async function forkKernel(zygote: Zygote, folder: string, options: ForkOp
     logFile: join(runDir, "log"),
     env: options.env ?? { PATH: "/usr/bin:/bin", HOME: runDir },
     jail,
-    limits: options.limits,
+    threads: options.threads,
+    signal: options.signal,
   });
   const channel = await connectZmq(connection);
   const died = forked.exited.then(() => {

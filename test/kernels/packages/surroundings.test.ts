@@ -3,11 +3,11 @@ import { chmodSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readDistribution } from "../../../src/kernels/wasm/packages/distribution.ts";
-import { configuredIndex, pipIndex } from "../../../src/kernels/wasm/packages/index-address.ts";
-import { filesOnPage } from "../../../src/kernels/wasm/packages/index-page.ts";
 import { networkEnv } from "../../../src/kernels/wasm/packages/network-env.ts";
 import { announce, isPresent } from "../../../src/kernels/wasm/packages/presence.ts";
 import { findSources } from "../../../src/kernels/wasm/sources.ts";
+import { configuredIndex, pipIndex } from "../../../src/packages/index-address.ts";
+import { filesOnPage } from "../../../src/packages/index-page.ts";
 import { temporaryFolder, testPackages } from "./test-packages.ts";
 
 describe("the address of the index", () => {

@@ -124,7 +124,8 @@ async function fill(options: {
   if (compiles) await compile(folder, { env, signal, progress: part(progress, 0.5, 1) });
 
   const interpreter = await answerOf(folder, env);
-  if (!interpreter?.hasIpykernel) throw failed("It was made, but its Python does not run or has no ipykernel.");
+  if (!interpreter) throw failed("It was made, but its Python does not run.");
+  if (packages.includes("ipykernel") && !interpreter.hasIpykernel) throw failed("It was made, but has no ipykernel.");
   const record: Record = { folder: realPath(folder), packages, installer: installer.name };
   await writeFile(join(folder, RECORD), `${JSON.stringify(record, null, 2)}\n`);
   progress?.({ fraction: 1, message: "ready" });

@@ -34,9 +34,12 @@ export async function fetchUv(
     const { ok } = await runCommand(base.python, ["-m", "pip", ...args], options);
     if (!ok || !isExecutable(join(draft, "bin", binary))) return undefined;
     const folder = join(cacheDir, "uv");
+    const path = join(folder, "bin", binary);
+    // Another process may have been quicker, and be using it.
+    if (isExecutable(path)) return path;
     await rm(folder, { recursive: true, force: true });
     await rename(draft, folder);
-    return join(folder, "bin", binary);
+    return path;
   } finally {
     await rm(draft, { recursive: true, force: true });
   }

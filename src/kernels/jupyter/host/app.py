@@ -11,7 +11,7 @@ from IPython.core.profiledir import ProfileDir
 from IPython.display import clear_output, display
 from ipykernel.kernelapp import IPKernelApp
 from jupyter_client.session import json_default
-from traitlets import Type
+from traitlets import Type, default
 from traitlets.config import Config
 
 from _cellwright import hints, interrupts, mime, pip_lines, shell, threads, typing_in, variables
@@ -30,10 +30,13 @@ class KernelApp(IPKernelApp):
     def load_config_file(self, *_args, **_options):
         pass
 
-    def init_profile_dir(self):
+    @default("ipython_dir")
+    def _beside_connection_file(self):
         """IPython insists on a folder. This one goes with the session."""
-        folder = os.path.join(os.path.dirname(self.connection_file), "ipython")
-        self.profile_dir = ProfileDir.create_profile_dir(folder, config=self.config)
+        return os.path.join(os.path.dirname(self.connection_file), "ipython")
+
+    def init_profile_dir(self):
+        self.profile_dir = ProfileDir.create_profile_dir(self.ipython_dir, config=self.config)
 
     def init_control(self, context):
         super().init_control(context)
@@ -76,8 +79,17 @@ def run(request):
     config = Config()
     config.InteractiveShell.colors = "nocolor"
     config.HistoryManager.hist_file = ":memory:"
-    app = KernelApp.instance(config=config, connection_file=request["connectionFile"], log_level=logging.ERROR)
+    # A cell that is a shell command should say so, and be told so.
+    config.InteractiveShell.automagic = False
+    app = KernelApp.instance(
+        config=config,
+        connection_file=request["connectionFile"],
+        log_level=logging.ERROR,
+    )
+    # The shell looks for the folder on its own.
+    os.environ["IPYTHONDIR"] = app.ipython_dir
     app.initialize([])
+    del os.environ["IPYTHONDIR"]
     threads.keep_context()
     _redirect(app, request.get("journalFd"))
     _furnish(app.shell, request)

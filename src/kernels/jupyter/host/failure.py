@@ -5,13 +5,21 @@ import os
 import sys
 import traceback
 
+import ipykernel
+import IPython
+from IPython.core.error import UsageError
+
 from _cellwright import hints, interrupts
 
 _MAX_MESSAGE_CHARS = 100_000
 _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
 
-_own_folders = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)
+# Frames in these are machinery: ours, and what we stand on.
+_machinery = tuple(
+    os.path.join(folder, "")
+    for folder in (*sys.modules["_cellwright"].__path__, *IPython.__path__, *ipykernel.__path__)
+)
 _options = {"compact": True} if sys.version_info >= (3, 10) else {}
 
 
@@ -38,9 +46,15 @@ def message_of(error):
 def _describe(error, code):
     if isinstance(error, asyncio.CancelledError) and interrupts.happened():
         error = KeyboardInterrupt().with_traceback(error.__traceback__)
+    if isinstance(error, UsageError):
+        # Of a magic's arguments; where it was found is of no interest.
+        return "UsageError", message_of(error), [f"UsageError: {message_of(error)}"]
     report = traceback.TracebackException.from_exception(error, **_options)
-    _leave_out_own_frames(report, set())
+    _leave_out_machinery(report, set())
     lines = "".join(report.format()).splitlines()
+    if not report.stack and report.__cause__ is None and report.__context__ is None:
+        # Python begins with a heading even if there is nothing below it.
+        lines = lines[1:] if lines[0].startswith("Traceback") else lines
     hint = hints.hint(error, code)
     if hint:
         lines.append(hint)
@@ -54,13 +68,13 @@ def _describe(error, code):
     )
 
 
-def _leave_out_own_frames(report, seen):
+def _leave_out_machinery(report, seen):
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
-    kept = [frame for frame in report.stack if not frame.filename.startswith(_own_folders)]
-    # What lies above the cell is the machinery that carried it.
+    kept = [frame for frame in report.stack if not frame.filename.startswith(_machinery)]
+    # What lies above the cell has carried it: an event loop, a thread.
     first = next((i for i, frame in enumerate(kept) if frame.filename.startswith(interrupts.CELL_FILES)), None)
     report.stack = traceback.StackSummary.from_list(kept[first:] if first is not None else kept)
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
-        _leave_out_own_frames(other, seen)
+        _leave_out_machinery(other, seen)

@@ -6,6 +6,8 @@ import shutil
 _BASH = 'This is a shell command, not Python: run it with language="bash".'
 _INSTALL = "Packages are installed with install_packages, or by a line that is exactly `%pip install NAME`."
 
+_RUNNING_LOOP = "A cell runs in an event loop already: write `await main()` instead of asyncio.run(main())."
+
 _PIP = re.compile(r"^(python3? -m )?(pip3?|uv pip|conda|mamba) (install|uninstall)\b")
 # A command and its arguments: not something with an operator or a call after the first word.
 _COMMAND = re.compile(r"^([a-z][a-z0-9_.+-]*)(\s+[-\w./~$\"'*].*)?$")
@@ -23,6 +25,8 @@ def hint(error, code):
     """One line, or None."""
     if isinstance(error, ModuleNotFoundError) and error.name and _can_install:
         return f"`{error.name.partition('.')[0]}` is not installed in this session. {_INSTALL}"
+    if type(error) is RuntimeError and "running event loop" in str(error) and "asyncio.run" in str(error):
+        return _RUNNING_LOOP
     if isinstance(error, SyntaxError):
         lines = code.splitlines()
         line = lines[error.lineno - 1] if error.lineno and error.lineno <= len(lines) else ""

@@ -1,6 +1,6 @@
 """
 What the newest cell has shown, kept in a file for a server that has to start again: the frames of each message as they
-are sent, `[u32 count]([u32 length][frame])*`, big-endian.
+are sent, `[u32 count]([u32 length][frame])*`, big-endian. Earlier cells may stand before it.
 """
 
 import os
@@ -8,6 +8,8 @@ import struct
 
 # A cell may show as much as this; see output.py.
 MAX_BYTES = 64 * 1024 * 1024
+# Cutting the file costs some systems as much as a small cell takes, so it is not done for each of them.
+_MAX_EARLIER_BYTES = 4 * 1024 * 1024
 
 _length = struct.Struct(">I")
 
@@ -17,11 +19,14 @@ class Journal:
 
     def __init__(self, fd):
         self._fd = fd
+        self._size = 0
         self._left = MAX_BYTES
 
     def begin_cell(self):
         self._left = MAX_BYTES
-        self._attempt(lambda: os.ftruncate(self._fd, 0))
+        if self._size > _MAX_EARLIER_BYTES:
+            self._attempt(lambda: os.ftruncate(self._fd, 0))
+            self._size = 0
 
     def write(self, frames):
         parts = [_length.pack(len(frames))]
@@ -33,6 +38,7 @@ class Journal:
         self._left -= len(record)
         # Once something is missing, the rest would be misleading.
         if self._left >= 0:
+            self._size += len(record)
             self._attempt(lambda: os.write(self._fd, record))
 
     def _attempt(self, act):

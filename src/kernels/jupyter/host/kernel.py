@@ -65,8 +65,10 @@ class CellKernel(IPythonKernel):
             interrupts.begin(header["msg_id"])
             _set_variables(shell.user_ns, request)
             result = await self._run(code, silent, store_history)
-        except (KeyboardInterrupt, asyncio.CancelledError) as error:
-            shell.showtraceback((type(error), error, error.__traceback__))
+        except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
+            # Not the cell's own, which the shell has shown: an interrupt between its lines, or the shell stumbled.
+            if shell.last_failure is None:
+                shell.showtraceback((type(error), error, error.__traceback__))
         finally:
             interrupts.end()
             self._restore_input()

@@ -19,7 +19,7 @@ def become_kernel(request_fd, heartbeat_fd, report_fd):
         # Opened here: in the jail these files are not to be seen.
         journal_fd = os.open(request["journalFile"], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         wall_in(request, keep=(journal_fd, heartbeat_fd, report_fd))
-        widen(request["threads"])
+        widen(request.get("threads"))
         os.write(report_fd, b"ok")
         os.close(report_fd)
         report_fd = None

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import type { Log } from "../../../log.ts";
+import type { IndexAddress } from "../../../packages/index-address.ts";
+import { filesOnPage } from "../../../packages/index-page.ts";
 import type { FetchAnswer, FetchRequest, FetchResult } from "../host/install-frames.ts";
 import { denoEnv, runArgs } from "../launch.ts";
 import type { Sources } from "../sources.ts";
 import { type DenoChild, startDeno } from "./deno-child.ts";
-import type { IndexAddress } from "./index-address.ts";
-import { filesOnPage } from "./index-page.ts";
 
 /** A server that says nothing for so long will not say anything; the user watches the installation meanwhile. */
 const QUIET_MS = 20_000;

@@ -2,9 +2,9 @@ import { constants, copyFileSync, linkSync, mkdirSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { normalName } from "../../../packages/requirement.ts";
 import { packageError } from "./failure.ts";
 import { type Image, openImage } from "./image.ts";
-import { normalName } from "./requirement.ts";
 
 /** Files linked before others get their turn: some milliseconds. One by one and asynchronously takes ten times longer. */
 const BATCH = 256;

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
+import type { IndexAddress } from "../../../packages/index-address.ts";
+import { filesOnPage } from "../../../packages/index-page.ts";
 import type { Distribution } from "./distribution.ts";
 import type { Downloads } from "./downloads.ts";
 import { packageError } from "./failure.ts";
-import type { IndexAddress } from "./index-address.ts";
-import { filesOnPage } from "./index-page.ts";
 
 /** We use parts of micropip that it does not promise to keep: only releases of this series are known to have them. */
 const SERIES = "0.11.";

@@ -1,12 +1,5 @@
-/** Variables with which people name a file of certificates, the most particular first. */
-const certificateVariables = [
-  "DENO_CERT",
-  "PIP_CERT",
-  "SSL_CERT_FILE",
-  "NODE_EXTRA_CA_CERTS",
-  "REQUESTS_CA_BUNDLE",
-  "CURL_CA_BUNDLE",
-];
+import { certificateFile } from "../../../packages/certificates.ts";
+
 const proxyVariables = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /** What a process that fetches has to know of the way out of this machine, and nothing else of the environment. */
@@ -16,7 +9,7 @@ export function networkEnv(env: NodeJS.ProcessEnv): Record<string, string> {
     const value = env[name];
     if (value) found[name] = value;
   }
-  const certificates = certificateVariables.map((name) => env[name]).find((value) => value);
+  const certificates = certificateFile(env);
   if (certificates) found.DENO_CERT = certificates;
   // A company's certificate is often installed in the system and nowhere else.
   found.DENO_TLS_CA_STORE = env.DENO_TLS_CA_STORE || "system,mozilla";

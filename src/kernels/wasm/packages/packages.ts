@@ -4,22 +4,22 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
+import { configuredIndex, type IndexAddress, pipIndex } from "../../../packages/index-address.ts";
+import { normalRequirements } from "../../../packages/requirement.ts";
 import type { Sources } from "../sources.ts";
 import { buildImage, removeImage, snapshotName } from "./build.ts";
 import { type Distribution, readDistribution } from "./distribution.ts";
 import type { SilentHosts } from "./downloads.ts";
 import { describeImage, type Image, openImage, type SealedImage, touchImage } from "./image.ts";
-import { configuredIndex, type IndexAddress, pipIndex } from "./index-address.ts";
 import { packageOf } from "./module-names.ts";
 import { networkEnv } from "./network-env.ts";
 import { announce } from "./presence.ts";
-import { normalRequirements } from "./requirement.ts";
 import { type Caller, createSharedWork } from "./shared-work.ts";
 import { readWheelFolder } from "./wheel-folder.ts";
 
+export { requirementsOf } from "../../../packages/script-block.ts";
 export type { Image } from "./image.ts";
 export { linkInto } from "./link.ts";
-export { requirementsOf } from "./script-block.ts";
 
 /** How often we look whether another process has finished the image that we want, too. */
 const LOOK_AGAIN_MS = 250;

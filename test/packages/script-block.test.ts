@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { requirementsOf } from "../../../src/kernels/wasm/packages/script-block.ts";
+import { requirementsOf } from "../../src/packages/script-block.ts";
 
 const block = (...lines: string[]) =>
   ["# /// script", ...lines.map((line) => (line ? `# ${line}` : "#")), "# ///"].join("\n");

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { CellwrightError } from "../../../errors.ts";
+import { CellwrightError } from "../errors.ts";
 
 const run = promisify(execFile);
 
@@ -17,10 +17,10 @@ export interface IndexAddress {
 
 /** What an option or a variable says about the index; undefined when none does. */
 export function configuredIndex(option: string | undefined, env: NodeJS.ProcessEnv): IndexAddress | undefined {
-  if (option) return addressOf(option, "--package-index");
-  if (env.PIP_INDEX_URL) return addressOf(env.PIP_INDEX_URL, "PIP_INDEX_URL");
+  if (option) return indexAddress(option, "--package-index");
+  if (env.PIP_INDEX_URL) return indexAddress(env.PIP_INDEX_URL, "PIP_INDEX_URL");
   // uv allows a name before the address.
-  if (env.UV_DEFAULT_INDEX) return addressOf(env.UV_DEFAULT_INDEX.replace(/^[\w.-]+=/, ""), "UV_DEFAULT_INDEX");
+  if (env.UV_DEFAULT_INDEX) return indexAddress(env.UV_DEFAULT_INDEX.replace(/^[\w.-]+=/, ""), "UV_DEFAULT_INDEX");
   return undefined;
 }
 
@@ -33,9 +33,9 @@ export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | u
       return (await run(pip, args, options).catch(() => ({ stdout: "" }))).stdout;
     };
     const configured = (await ask("config", "get", "global.index-url")).trim();
-    if (configured) return addressOf(configured, "pip's configuration");
+    if (configured) return indexAddress(configured, "pip's configuration");
     const usual = /--index-url[^\n]*\(default (https?:\/\/[^\s)]+)\)/.exec(await ask("download", "--help"))?.[1];
-    if (usual) return addressOf(usual, "pip's default");
+    if (usual) return indexAddress(usual, "pip's default");
   }
   return undefined;
 }
@@ -48,7 +48,8 @@ function decoded(part: string): string {
   }
 }
 
-function addressOf(text: string, origin: string): IndexAddress {
+/** An address of an index, from `origin`, taken apart. Throws `invalid_input`, without the address: it may hold a password. */
+export function indexAddress(text: string, origin: string): IndexAddress {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (!url || !["http:", "https:"].includes(url.protocol)) {
     throw new CellwrightError("invalid_input", `The package index in ${origin} is not an http or https address.`, {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { normalRequirement, normalRequirements } from "../../../src/kernels/wasm/packages/requirement.ts";
+import { normalRequirement, normalRequirements } from "../../src/packages/requirement.ts";
 
 describe("a requirement", () => {
   test.each([

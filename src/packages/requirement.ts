@@ -1,4 +1,4 @@
-import { CellwrightError } from "../../../errors.ts";
+import { CellwrightError } from "../errors.ts";
 
 const NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
 const pattern = new RegExp(

@@ -1,4 +1,4 @@
-import { CellwrightError } from "../../../errors.ts";
+import { CellwrightError } from "../errors.ts";
 import { readToml, TomlError } from "./toml.ts";
 
 const opening = /^# \/\/\/ script[ \t]*$/;

@@ -1,0 +1,26 @@
+// Steps of the set-up that may fail without harm.
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** A machine without network would try, wait and fail again before each run. CI always tries. */
+const FAILURE_REMEMBERED_MS = 60 * 60_000;
+
+/** Wraps a step: says what it does, says why it failed and what follows from that, and lets it rest for a while then. */
+export function rememberFailures({ folder, say, consequence }) {
+  return async (key, what, step) => {
+    const note = join(folder, key);
+    const rests = existsSync(note) && Date.now() - statSync(note).mtimeMs < FAILURE_REMEMBERED_MS;
+    if (rests && process.env.CELLWRIGHT_REQUIRE !== "all") {
+      return say(
+        `not ${what}: it failed within the last hour (${readFileSync(note, "utf8")}), so ${consequence}. Remove ${note} to try now.`,
+      );
+    }
+    say(what);
+    const failure = await step();
+    rmSync(note, { force: true });
+    if (!failure) return;
+    say(`${what} failed, so ${consequence}: ${failure}`);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(note, failure);
+  };
+}

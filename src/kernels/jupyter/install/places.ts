@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { isAbsolute } from "node:path";
+import { fileURLToPath } from "node:url";
+import { certificateFile } from "../../../packages/certificates.ts";
+import { configuredIndex, type IndexAddress, indexAddress } from "../../../packages/index-address.ts";
+import { runCommand } from "../environments/command.ts";
+import { pipSettings } from "../environments/pip-settings.ts";
+
+export interface PlacesConfig {
+  /** --package-index and --package-dir. */
+  packageIndex?: string | undefined;
+  packageDir?: string | undefined;
+  /** Of this program. */
+  env: NodeJS.ProcessEnv;
+}
+
+/** Where the packages of this machine's Pythons come from. */
+export interface PackagePlaces {
+  /** The first is the main one. Empty: none is to be used, or none is known. */
+  indexes: IndexAddress[];
+  /** Folders of wheels on this machine. */
+  folders: string[];
+  way: NetworkWay;
+}
+
+/** How to get out of this machine. */
+export interface NetworkWay {
+  /** By scheme, `http:` and `https:`. */
+  proxies: Record<string, URL | undefined>;
+  /** Hosts that are reached without a proxy, as NO_PROXY has them. */
+  direct: string[];
+  /** Certificates that are trusted besides the usual ones, in PEM. */
+  certificates: string[];
+  /** Hosts, with or without a port, whose certificates are not looked at, as pip's `trusted-host` has them. */
+  trustedHosts: string[];
+}
+
+/** pip takes half a second to tell; one that hangs must not hold up an installation. */
+const ASK_TIMEOUT_MS = 15_000;
+
+/** What options, variables and pip's own settings say. `defaultFrom`: programs whose usual index is taken otherwise. */
+export async function findPlaces(config: PlacesConfig, defaultFrom: [string, ...string[]][]): Promise<PackagePlaces> {
+  const { env, packageDir } = config;
+  const settings = pipSettings(env);
+  const words = (key: string) => settings[key]?.split(/\s+/).filter(Boolean) ?? [];
+  const folders = [...(packageDir ? [packageDir] : []), ...words("find-links").flatMap(folderOf)];
+  const way = networkWay(env, settings, words("trusted-host"));
+  // Whoever names an index for us wants that one, whatever pip is set to.
+  if (isOn(settings["no-index"]) && !config.packageIndex) return { indexes: [], folders, way };
+  const own = settings["index-url"];
+  const main =
+    configuredIndex(config.packageIndex, env) ??
+    (own ? indexAddress(own, "pip's configuration") : await usualIndex(defaultFrom, env));
+  const more = config.packageIndex ? [] : words("extra-index-url");
+  const extra = more.map((address) => indexAddress(address, "pip's extra-index-url"));
+  return { indexes: [...(main ? [main] : []), ...extra], folders, way };
+}
+
+/** pip and uv say in their help which index they use when nobody says otherwise. No address is known here. */
+async function usualIndex(
+  programs: [string, ...string[]][],
+  env: NodeJS.ProcessEnv,
+): Promise<IndexAddress | undefined> {
+  for (const [program, ...args] of programs) {
+    // Wide enough that an address is not broken in two.
+    const asked = { PATH: env.PATH, HOME: env.HOME, COLUMNS: "1000", NO_COLOR: "1" };
+    let said = "";
+    await runCommand(program, args, {
+      env: asked,
+      timeoutMs: ASK_TIMEOUT_MS,
+      onLine: (line) => {
+        said += `${line}\n`;
+        return false;
+      },
+    });
+    const found = /--(?:default-index|index-url)\b[\s\S]{0,200}?\((?:by )?default:? <?(https?:\/\/[^\s)>]+)/.exec(said)?.[1];
+    if (found) return indexAddress(found, "pip's default");
+  }
+  return undefined;
+}
+
+function networkWay(env: NodeJS.ProcessEnv, settings: Record<string, string>, trustedHosts: string[]): NetworkWay {
+  const read = (...names: string[]) => names.flatMap((name) => [env[name.toLowerCase()], env[name]]).find(Boolean);
+  const proxyOf = (name: string): URL | undefined => {
+    const text = settings.proxy || read(name, "ALL_PROXY");
+    if (!text) return undefined;
+    const address = /^\w+:\/\//.test(text) ? text : `http://${text}`;
+    const url = URL.canParse(address) ? new URL(address) : undefined;
+    return url && ["http:", "https:"].includes(url.protocol) ? url : undefined;
+  };
+  const direct = (read("NO_PROXY") ?? "").split(/[\s,]+/).filter(Boolean);
+  const file = settings.cert || certificateFile(env);
+  return {
+    proxies: { "http:": proxyOf("HTTP_PROXY"), "https:": proxyOf("HTTPS_PROXY") },
+    direct,
+    certificates: [...systemBundles, ...(file ? [file] : [])].flatMap(certificatesIn),
+    trustedHosts,
+  };
+}
+
+/** A company's certificate is often installed in the system and nowhere else. */
+const systemBundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+function certificatesIn(file: string): string[] {
+  try {
+    return readFileSync(file, "utf8").match(/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g) ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** Only folders: a page of links somewhere else is not an index. */
+function folderOf(place: string): string[] {
+  if (place.startsWith("file://")) return [fileURLToPath(place)];
+  return isAbsolute(place) ? [place] : [];
+}
+
+function isOn(value: string | undefined): boolean {
+  return /^(1|true|yes|on)$/i.test(value ?? "");
+}

@@ -1,0 +1,192 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import {
+  type HttpProgram,
+  startHttp,
+  startStdio,
+  type TestClient,
+  temporaryDataDir,
+  until,
+} from "../support/program.ts";
+import { testPython } from "../support/pythons.ts";
+import { describeWith } from "../support/requirements.ts";
+
+const environment = dirname(dirname(testPython("managed")));
+const local = ["--kernel", "local", "--env", environment];
+
+describeWith("localKernels", "local Python and bash", () => {
+  const cleanUps: (() => void | Promise<void>)[] = [];
+  let client: TestClient & { dataDir: string };
+  beforeAll(async () => {
+    client = await startStdio({ args: local, atEnd: (cleanUp) => cleanUps.unshift(cleanUp) });
+  });
+  afterAll(async () => {
+    for (const cleanUp of cleanUps) await cleanUp();
+  });
+
+  test("a session keeps its state, says where it runs, and is behind walls", async () => {
+    const first = await client.run("import os\nkept = 41\nos.getcwd()");
+    const { session_id } = first.execution;
+    expect(first.text).toContain("Python 3");
+    expect(first.text).toContain("/workspace");
+    expect((await client.run("kept + 1", { session_id })).text).toContain("42");
+    const probe = "import socket\nsocket.create_connection(('198.51.100.1', 80), 2)";
+    expect((await client.run(probe, { session_id })).text).toContain("unreachable");
+    expect((await client.call("list_sessions")).text).toContain("Python 3");
+  });
+
+  test("Python and bash share the folder, each with its own state", async () => {
+    const { session_id } = (await client.run("open('a.txt', 'w').write('from python')")).execution;
+    const bash = (code: string) => client.run(code, { session_id, language: "bash" });
+    expect((await bash("cat a.txt; greeting=hello; cd /tmp")).text).toContain("from python");
+    expect((await bash('echo "$greeting in $PWD"')).text).toContain("hello in /tmp");
+    const failed = await bash("ls /nowhere; exit_code() { return 3; }; exit_code");
+    expect(failed.text).toContain("exit code 3");
+    expect(failed.text).toContain("/nowhere");
+    await bash("echo from bash > /workspace/b.txt");
+    expect((await client.run("open('b.txt').read()", { session_id })).text).toContain("from bash");
+  });
+
+  test("a plot is a picture, once", async () => {
+    const plot = "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.title('squares')";
+    const { content } = await client.run(plot);
+    expect(content.filter(({ type }) => type === "image")).toHaveLength(1);
+  });
+
+  test("a DataFrame is text for the model", async () => {
+    const { text } = await client.run("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})");
+    expect(text).toMatch(/a\s+b/);
+    expect(text).not.toContain("<table");
+  });
+
+  test("variables can be seen while a cell runs", async () => {
+    const { session_id } = (await client.run("import numpy as np\nmatrix = np.zeros((3, 4))")).execution;
+    const running = client.run("import time\nprint('in it', flush=True)\ntime.sleep(600)", { session_id, wait_s: 0 });
+    await running;
+    const seen = await client.call("list_variables", { session_id });
+    expect(seen.text).toContain("matrix");
+    expect(seen.text).toContain("3");
+    expect((await client.call("interrupt", { session_id })).execution.status).toBe("interrupted");
+    expect((await client.run("matrix.shape", { session_id })).text).toContain("(3, 4)");
+  });
+
+  test("another environment for a session that has one is ignored, and that is said", async () => {
+    const { session_id } = (await client.run("1")).execution;
+    const again = await client.run("2", { session_id, env: "another" });
+    expect(again.execution.status).toBe("ok");
+    expect(again.text).toContain("was ignored");
+  });
+
+  test("an environment that is not there is an error that says what to do", async () => {
+    const reply = await client.run("1", { env: "nowhere" });
+    expect(reply.isError).toBe(true);
+    expect(reply.text).toContain("nowhere");
+    expect(reply.text).toContain("list_environments");
+  });
+
+  test("input() is refused with a sentence where nobody can be asked", async () => {
+    const { text, execution } = await client.run("input('Your name? ')");
+    expect(execution.status).toBe("error");
+    expect(text).toContain("variables");
+  });
+
+  test("list_environments shows the default one", async () => {
+    const { text } = await client.call("list_environments");
+    expect(text).toContain(environment);
+    expect(text).toContain("numpy");
+  });
+});
+
+describeWith("localKernels", "local kernels and the end of the server", () => {
+  async function start(dataDir: string, args: string[] = []): Promise<HttpProgram & { client: HttpProgram["client"] }> {
+    return startHttp({ args: [...local, "--warm", "0", ...args], dataDir });
+  }
+
+  test("a crash loses nothing: the next server takes over the kernel and the cell that ran", async () => {
+    const dataDir = temporaryDataDir();
+    const first = await start(dataDir);
+    const before = await first.client();
+    const { session_id } = (await before.run("kept = 41")).execution;
+    const gate = join(dataDir, "sessions", session_id, "workspace", "go");
+    const code = [
+      "import os, time",
+      "print('before', flush=True)",
+      "while not os.path.exists('go'): time.sleep(0.05)",
+      "print('meanwhile', flush=True)",
+      "while not os.path.exists('end'): time.sleep(0.05)",
+      "print('after', flush=True)",
+      "kept + 1",
+    ].join("\n");
+    const running = await before.run(code, { session_id, wait_s: 1 });
+    expect(running.execution.status).toBe("running");
+    await first.stop("SIGKILL");
+    writeFileSync(gate, "");
+    const second = await start(dataDir);
+    const after = await second.client();
+    writeFileSync(join(dirname(gate), "end"), "");
+    const { execution_id } = running.execution;
+    const rest = await after.call("wait", { session_id, execution_id, wait_s: 30 });
+    expect(rest.execution).toMatchObject({ status: "ok", execution_id });
+    for (const word of ["before", "meanwhile", "after", "42"]) expect(rest.text).toContain(word);
+    const next = await after.run("kept", { session_id });
+    expect(next.text).toContain("41");
+    expect(next.text).not.toContain("fresh kernel");
+  });
+
+  test("an orderly stop ends kernels and leaves no process, no socket and no run folder", async () => {
+    const dataDir = temporaryDataDir();
+    const server = await start(dataDir);
+    const client = await server.client();
+    const { session_id } = (await client.run("import os\nos.getpid()")).execution;
+    await client.run("sleep 1000 & echo started", { session_id, language: "bash" });
+    await server.stop();
+    await until("all processes to be gone", () => processesOf(dataDir).length === 0);
+    expect(existsSync(join(dataDir, "sessions", session_id, "run"))).toBe(false);
+  });
+
+  test("--restore replay brings variables back after a restart", async () => {
+    const dataDir = temporaryDataDir();
+    const first = await start(dataDir, ["--restore", "replay"]);
+    const before = await first.client();
+    const { session_id } = (await before.run("kept = 41")).execution;
+    await before.run("kept += 1", { session_id });
+    await first.stop();
+    const second = await start(dataDir, ["--restore", "replay"]);
+    const after = await (await second.client()).run("kept", { session_id });
+    expect(after.text).toContain("42");
+    expect(after.text).toContain("2 earlier cells were run again");
+  });
+
+  test("--workspace is the user's own folder, which outlives its sessions", async () => {
+    const workspace = mkdtempSync(join(tmpdir(), "cellwright-project-"));
+    onTestFinished(() => rmSync(workspace, { recursive: true, force: true }));
+    writeFileSync(join(workspace, "mine.txt"), "mine");
+    const server = await start(temporaryDataDir(), ["--workspace", workspace]);
+    const client = await server.client();
+    const reply = await client.run(
+      "import os\nprint(os.getcwd(), open('mine.txt').read())\nopen('new.txt', 'w').write('x')",
+    );
+    expect(reply.text).toContain(`${workspace} mine`);
+    const { session_id } = reply.execution;
+    await client.call("close_session", { session_id, delete_files: true });
+    await server.stop();
+    expect(readdirSync(workspace).sort()).toEqual(["mine.txt", "new.txt"]);
+    expect(readFileSync(join(workspace, "mine.txt"), "utf8")).toBe("mine");
+  });
+});
+
+/** Processes that were started with something below this folder, zygotes included. */
+function processesOf(folder: string): string[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap((pid) => {
+      try {
+        const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+        return command.includes(folder) ? [`${pid} ${command}`] : [];
+      } catch {
+        return [];
+      }
+    });
+}

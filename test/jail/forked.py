@@ -1,0 +1,36 @@
+"""Runs a script in the jail of src/jail/host after a fork, as a zygote does: python forked.py REQUEST-FILE
+
+The request: { host, policy, seccomp (hex), limits, script, arguments, leave }. Its exit status is the supervisor's. The
+pid of the supervisor is written to stdout first; with `leave`, a descriptor of that folder is left open before the fork.
+"""
+
+import json
+import os
+import runpy
+import sys
+import types
+
+request = json.load(open(sys.argv[1]))
+package = types.ModuleType("_cellwright_jail")
+package.__path__ = [request["host"]]
+sys.modules["_cellwright_jail"] = package
+from _cellwright_jail import jail
+
+if "leave" in request:
+    os.set_inheritable(os.open(request["leave"], os.O_RDONLY), True)
+pid = os.fork()
+if pid == 0:
+    seccomp = bytes.fromhex(request["seccomp"]) if "seccomp" in request else None
+    if "policy" in request:
+        jail.enter(request["policy"], seccomp, limits=request.get("limits"))
+    sys.argv = [request["script"], *request["arguments"]]
+    status = 0
+    try:
+        runpy.run_path(request["script"], run_name="__main__")
+    except SystemExit as leaving:
+        status = leaving.code or 0
+    sys.stdout.flush()
+    os._exit(status)
+print(pid, flush=True)
+status = os.waitpid(pid, 0)[1]
+os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

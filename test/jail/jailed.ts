@@ -1,0 +1,93 @@
+/** Ways to run a Python script: in the jail after a fork, in bubblewrap, and with no walls for comparison. */
+
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { jailHostDir } from "../../src/jail/fork-jail.ts";
+import type { Jail } from "../../src/jail/jail.ts";
+import type { ProcessLimits } from "../../src/jail/limits.ts";
+import { seccompFilter } from "../../src/jail/seccomp.ts";
+import { spawnJailed } from "../../src/jail/spawn.ts";
+
+const run = promisify(execFile);
+
+export interface Ran {
+  stdout: string;
+  stderr: string;
+  code: number;
+}
+
+export interface Way {
+  name: string;
+  run(script: string, args: string[], options: WayOptions): Promise<Ran>;
+}
+
+export interface WayOptions {
+  python: string;
+  jail: Jail;
+  limits?: ProcessLimits;
+  env?: Record<string, string>;
+  /** A folder that this test may fill. */
+  folder: string;
+  /** A folder of which the parent has a descriptor open. */
+  leave?: string;
+}
+
+/** Runs a program and does not mind how it ends. */
+export async function outcome(command: string[], env: Record<string, string> = {}): Promise<Ran> {
+  const [program = "", ...args] = command;
+  return run(program, args, { env: { PATH: process.env.PATH ?? "", ...env }, timeout: 50_000 }).then(
+    ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
+    (error) => ({ stdout: error.stdout ?? "", stderr: error.stderr ?? "", code: error.code ?? -1 }),
+  );
+}
+
+/** The command line of `forked.py`, to be run with or without other rights. */
+export function forkedCommand(script: string, args: string[], options: WayOptions & { unjailed?: boolean }): string[] {
+  const { python, jail, limits, folder, leave, unjailed } = options;
+  const file = join(folder, `request-${randomBytes(6).toString("hex")}.json`);
+  const filter = seccompFilter();
+  const request = {
+    host: jailHostDir,
+    ...(!unjailed && { policy: jail, seccomp: filter && Buffer.from(filter).toString("hex"), limits }),
+    script,
+    arguments: args,
+    leave,
+  };
+  writeFileSync(file, JSON.stringify(request), { mode: 0o644 });
+  return [python, "-B", join(import.meta.dirname, "forked.py"), file];
+}
+
+export const forked: Way = {
+  name: "after a fork",
+  async run(script, args, options) {
+    const ran = await outcome(forkedCommand(script, args, options), options.env);
+    return { ...ran, stdout: ran.stdout.replace(/^\d+\n/, "") };
+  },
+};
+
+export const spawned: Way = {
+  name: "in bubblewrap",
+  async run(script, args, { python, jail, limits }) {
+    const { child } = spawnJailed(jail, [python, "-B", script, ...args], { stdio: ["ignore", "pipe", "pipe"], limits });
+    let [stdout, stderr] = ["", ""];
+    child.stdout?.setEncoding("utf8").on("data", (text) => {
+      stdout += text;
+    });
+    child.stderr?.setEncoding("utf8").on("data", (text) => {
+      stderr += text;
+    });
+    const code = await new Promise<number>((resolve) => child.once("close", (code) => resolve(code ?? -1)));
+    return { stdout, stderr, code };
+  },
+};
+
+export const bare: Way = {
+  name: "without walls",
+  async run(script, args, options) {
+    const ran = await outcome(forkedCommand(script, args, { ...options, unjailed: true }), options.env);
+    return { ...ran, stdout: ran.stdout.replace(/^\d+\n/, "") };
+  },
+};

@@ -1,0 +1,166 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Jail } from "../../src/jail/jail.ts";
+import { localJail } from "../../src/jail/local-jail.ts";
+import { familyOf } from "../../src/jail/processes.ts";
+import { programPid, spawnJailed } from "../../src/jail/spawn.ts";
+import { testPython } from "../support/pythons.ts";
+import { describeWith } from "../support/requirements.ts";
+import { forkedCommand } from "./jailed.ts";
+
+const python = testPython("debian");
+
+/** Says what it is told: `raise N`, `exit N`, `daemon`; and `interrupted` upon SIGINT. */
+const script = `
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"interrupted\\n"))
+print("ready", flush=True)
+for line in sys.stdin:
+    word, _, number = line.strip().partition(" ")
+    if word == "raise": os.kill(os.getpid(), int(number))
+    if word == "exit": os._exit(int(number))
+    if word == "daemon":
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.pause()
+            os._exit(0)
+        os.wait()
+        print("daemon left", flush=True)
+    if word == "orphans":
+        for _ in range(20):
+            if os.fork() == 0:
+                os.fork()
+                os._exit(0)
+        for _ in range(20): os.wait()
+        print("orphans left", flush=True)
+    if word == "processes":
+        print(sum(name.isdigit() for name in os.listdir("/proc")), flush=True)
+`;
+
+describeWith("bubblewrap", "a jailed program", () => {
+  const folder = mkdtempSync(join(tmpdir(), "cellwright-life-"));
+  const scriptFile = join(folder, "script.py");
+  const started: ChildProcess[] = [];
+  let jail: Jail;
+
+  beforeAll(async () => {
+    chmodSync(folder, 0o755);
+    writeFileSync(scriptFile, script);
+    jail = await localJail({ environmentPaths: [], workspaceDir: folder });
+  });
+  afterAll(() => {
+    for (const child of started) child.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** Who gets SIGINT, who SIGKILL, and what was started. */
+  const ways = {
+    "after a fork": async () => {
+      const request = forkedCommand("/workspace/script.py", [], { python, jail, folder });
+      const [program = "", ...args] = request;
+      const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"] });
+      const say = follow(child);
+      const supervisor = Number(await say());
+      return { child, say, interrupt: async () => supervisor, kill: supervisor };
+    },
+    "in bubblewrap": async () => {
+      const command = [python, "-B", "/workspace/script.py"];
+      const { child, firstPid } = spawnJailed(jail, command, { stdio: ["pipe", "pipe", "pipe"], survives: true });
+      const say = follow(child);
+      const first = (await firstPid) ?? 0;
+      return { child, say, interrupt: () => programPid(first), kill: first };
+    },
+  };
+
+  function follow(child: ChildProcess): () => Promise<string> {
+    started.push(child);
+    if (!child.stdout) throw new Error("no stdout");
+    child.stderr?.resume();
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    return async () => (await lines.next()).value ?? "";
+  }
+
+  describe.each(Object.entries(ways))("%s", (_name, start) => {
+    const begin = async () => {
+      const way = await start();
+      expect(await way.say()).toBe("ready");
+      const tell = (line: string) => void way.child.stdin?.write(`${line}\n`);
+      const exited = new Promise<number | null>((resolve) => way.child.once("exit", (code) => resolve(code)));
+      return { ...way, interrupt: (await way.interrupt()) ?? Number.NaN, tell, exited };
+    };
+
+    test("gets SIGINT and goes on, and its exit code is passed on", async () => {
+      const { say, interrupt, tell, exited } = await begin();
+      for (let time = 0; time < 3; time += 1) {
+        process.kill(interrupt, "SIGINT");
+        expect(await say()).toBe("interrupted");
+      }
+      tell("exit 3");
+      expect(await exited).toBe(3);
+    });
+
+    test("dies of a signal as 128 and its number", async () => {
+      const { tell, exited } = await begin();
+      tell("raise 9");
+      expect(await exited).toBe(137);
+    });
+
+    test("leaves no zombies, and a daemon ends with the jail", async () => {
+      const { say, tell, exited, kill } = await begin();
+      tell("processes");
+      const before = Number(await say());
+      tell("orphans");
+      expect(await say()).toBe("orphans left");
+      tell("daemon");
+      expect(await say()).toBe("daemon left");
+      // Who lost their parents are reaped a moment later.
+      await expect
+        .poll(async () => {
+          tell("processes");
+          return Number(await say());
+        })
+        .toBe(before + 1);
+      const family = await familyOf(kill);
+      expect(family.length).toBeGreaterThan(2);
+      tell("exit 0");
+      expect(await exited).toBe(0);
+      await expect.poll(() => family.filter(isAlive), { timeout: 20_000 }).toEqual([]);
+    });
+
+    test("all that is inside ends when its first process or supervisor is killed", async () => {
+      const { say, tell, exited, kill } = await begin();
+      tell("daemon");
+      expect(await say()).toBe("daemon left");
+      const family = await familyOf(kill);
+      process.kill(kill, "SIGKILL");
+      expect(await exited).toBe(137);
+      await expect.poll(() => family.filter(isAlive), { timeout: 20_000 }).toEqual([]);
+    });
+  });
+
+  test("a jail that cannot be built is said, and nothing is run", async () => {
+    const impossible: Jail = { ...jail, readOnly: [{ from: "/nonexistent", at: "/x" }] };
+    const [program = "", ...args] = forkedCommand("/workspace/script.py", [], { python, jail: impossible, folder });
+    const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let stderr = "";
+    child.stderr?.on("data", (text) => {
+      stderr += text;
+    });
+    const code = await new Promise((resolve) => child.once("close", resolve));
+    expect({ code, named: stderr.includes("/nonexistent") }).toEqual({ code: 1, named: true });
+  });
+});
+
+/** A zombie is not, though whoever inherited it has not looked yet. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,322 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { inside, localJail } from "../../../src/jail/local-jail.ts";
+import { hostDir, preludeDir } from "../../../src/kernels/jupyter/cold.ts";
+import { goneByLooking } from "../../../src/kernels/jupyter/kernel-process.ts";
+import type { Zygote } from "../../../src/kernels/jupyter/zygote.ts";
+import { isAlive } from "../../../src/process-life.ts";
+import { type TestPython, testPython } from "../../support/pythons.ts";
+import { describeWith } from "../../support/requirements.ts";
+import { type ForkOptions, forkKernel, openTestZygote, scientific, temporaryFolder, textOf } from "./forked-kernels.ts";
+
+const folder = temporaryFolder(afterAll);
+const shared = join(folder, "state");
+const dead = { code: null, signal: "SIGKILL" };
+
+let zygote: Zygote;
+beforeAll(async () => {
+  process.env.CELLWRIGHT_TEST_SECRET = "of-the-server";
+  zygote = await openTestZygote(shared, { preload: scientific });
+});
+afterAll(() => zygote.dispose());
+
+async function fork(options: ForkOptions & { from?: Zygote } = {}) {
+  const { from = zygote, ...rest } = options;
+  const forked = await forkKernel(from, folder, rest);
+  onTestFinished(() => forked.kernel.dispose());
+  const run = (code: string) => textOf(forked.kernel.execute(code));
+  return { ...forked, run };
+}
+
+describe.each<TestPython>(["managed", "debian"])("a fork of the %s Python", (which) => {
+  let own: Zygote;
+  beforeAll(async () => {
+    own = await openTestZygote(shared, { python: testPython(which), preload: scientific });
+  });
+  afterAll(() => own.dispose());
+
+  test("has imported what its environment has, and runs cells", async () => {
+    const { run } = await fork({ from: own });
+    expect(own.info.loaded).toContain("numpy");
+    expect(await run("import sys; [name in sys.modules for name in ('numpy', 'matplotlib.pyplot')]")).toBe(
+      "[True, True]",
+    );
+    expect(await run("sys.executable")).toBe(`'${testPython(which)}'`);
+    expect(await run("import numpy; int(numpy.arange(10).sum())")).toBe("45");
+  });
+
+  test("draws, starts threads and processes", async () => {
+    const { kernel, run } = await fork({ from: own });
+    const types: string[] = [];
+    for await (const event of kernel.execute("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")) {
+      if (event.type === "display") types.push(...Object.keys(event.data));
+    }
+    expect(types).toContain("image/png");
+    const code = "from concurrent.futures import *\n";
+    expect(await run(`${code}with ThreadPoolExecutor(4) as pool: print(sum(pool.map(abs, range(-9, 0))))`)).toBe(
+      "45\n",
+    );
+    expect(await run("with ProcessPoolExecutor(2) as pool: print(sum(pool.map(abs, range(-9, 0))))")).toBe("45\n");
+    expect(await run("import subprocess; subprocess.run(['echo', 'hi'], capture_output=True).stdout")).toBe("b'hi\\n'");
+  });
+
+  test("draws random numbers of its own", async () => {
+    const draw =
+      "import random, numpy; print(random.random(), numpy.random.rand(), numpy.random.default_rng().random())";
+    const [one, other] = await Promise.all([fork({ from: own }), fork({ from: own })]);
+    const numbers = [...(await one.run(draw)).trim().split(" "), ...(await other.run(draw)).trim().split(" ")];
+    expect(new Set(numbers).size).toBe(6);
+  });
+});
+
+describe("the end of a kernel", () => {
+  test("is told with its exit code", async () => {
+    const { kernel, process } = await fork();
+    await expect(textOf(kernel.execute("import os; os._exit(3)"))).rejects.toMatchObject({ code: "kernel_died" });
+    expect(await process.exited).toEqual({ code: 3, signal: null });
+    expect((await kernel.closed).reason).toContain("3");
+  });
+
+  test("is told with the signal that killed it", async () => {
+    const { kernel, process: forked } = await fork();
+    process.kill(forked.pid, "SIGKILL");
+    expect(await forked.exited).toEqual(dead);
+    expect((await kernel.closed).reason).toContain("SIGKILL");
+  });
+
+  test("is seen when the zygote is gone, without which kernels go on", async () => {
+    const lonely = await openTestZygote(temporaryFolder(onTestFinished));
+    const { run, process: forked } = await fork({ from: lonely });
+    await run("kept = 41");
+    process.kill(lonely.info.pid, "SIGKILL");
+    await lonely.closed;
+    expect(await run("kept + 1")).toBe("42");
+    await expect(forkKernel(lonely, folder)).rejects.toThrow("it is gone");
+    process.kill(forked.pid, "SIGKILL");
+    expect(await forked.exited).toEqual({ code: null, signal: null });
+  });
+
+  test("is told to a second server as well", async () => {
+    const second = await openTestZygote(shared, { preload: scientific });
+    onTestFinished(() => second.dispose());
+    expect(second.info.pid).toBe(zygote.info.pid);
+    const { process: forked } = await fork();
+    const watched = await second.watch(forked);
+    process.kill(forked.pid, "SIGKILL");
+    expect(await watched.exited).toEqual(dead);
+  });
+
+  test("is told to a server that was away", async () => {
+    const stateDir = temporaryFolder(onTestFinished);
+    const first = await openTestZygote(stateDir);
+    const { process: forked, kernel } = await fork({ from: first });
+    await first.dispose();
+    process.kill(forked.pid, "SIGKILL");
+    await kernel.closed;
+    const second = await openTestZygote(stateDir);
+    onTestFinished(() => second.dispose());
+    expect(second.info.pid).toBe(first.info.pid);
+    await expect.poll(async () => (await second.watch(forked)).exited).toEqual(dead);
+  });
+
+  test("takes what it started with it", async () => {
+    const { kernel, run } = await fork();
+    const pid = Number(await run("import subprocess; child = subprocess.Popen(['sleep', '600']); child.pid"));
+    await kernel.dispose();
+    await goneByLooking({ pid });
+  });
+});
+
+describe("kernels that nobody asks for", () => {
+  test("end, and their zygote after them, when no server has been there for long", async () => {
+    const stateDir = temporaryFolder(onTestFinished);
+    const forgotten = await openTestZygote(stateDir, { idleSeconds: 0.5 });
+    const { process: forked, run } = await fork({ from: forgotten, ttlSeconds: 1 });
+    // One that makes believe that it is wanted.
+    await run(`
+import os, threading, time
+mine = next(fd for fd in map(int, os.listdir('/proc/self/fd')) if os.readlink(f'/proc/self/fd/{fd}').endswith('heartbeat'))
+def touch():
+    while True:
+        os.utime(mine)
+        time.sleep(0.05)
+threading.Thread(target=touch, daemon=True).start()
+`);
+    await forgotten.dispose();
+    await forked.exited;
+    await goneByLooking(forgotten.info);
+    expect(readdirSync(stateDir).filter((name) => name.endsWith(".sock"))).toEqual([]);
+  });
+
+  test("end when their own heartbeat stops, whoever is connected", async () => {
+    const { process: forked } = await fork({ ttlSeconds: 1 });
+    expect(await forked.exited).toEqual(dead);
+  });
+
+  test("are not made for somebody who gave up", async () => {
+    await expect(forkKernel(zygote, folder, { signal: AbortSignal.abort(new Error("no more")) })).rejects.toThrow(
+      "no more",
+    );
+    expect(readdirSync(join(shared, "forks"))).toEqual([]);
+  });
+});
+
+describe("a zygote", () => {
+  test("ends when its only server stops in good order", async () => {
+    const short = await openTestZygote(temporaryFolder(onTestFinished));
+    await short.dispose();
+    await goneByLooking(short.info);
+  });
+
+  test("is one for all who ask at the same time", async () => {
+    const stateDir = temporaryFolder(onTestFinished);
+    const both = await Promise.all([openTestZygote(stateDir), openTestZygote(stateDir)]);
+    onTestFinished(async () => void (await Promise.all(both.map((each) => each.dispose()))));
+    expect(both[0].info.pid).toBe(both[1].info.pid);
+  });
+
+  test("can be in a folder with a long name", async () => {
+    const stateDir = join(temporaryFolder(onTestFinished), "a-long-name".repeat(20));
+    const deep = await openTestZygote(stateDir);
+    onTestFinished(() => deep.dispose());
+    expect(await isAlive(deep.info.pid, deep.info.start)).toBe(true);
+  });
+
+  test("does without a module whose import starts threads", async () => {
+    const python = environmentWith({
+      "starts_thread.py":
+        "import threading, time; threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
+      "raises.py": "1 / 0",
+      "harmless.py": "",
+    });
+    const preload = ["harmless", "starts_thread", "raises", "not_installed"];
+    const careful = await openTestZygote(temporaryFolder(onTestFinished), { python, preload });
+    onTestFinished(() => careful.dispose());
+    expect(careful.info.loaded).toEqual(["harmless"]);
+    expect(careful.info.left).toEqual({
+      starts_thread: "its import starts threads",
+      raises: "ZeroDivisionError: division by zero",
+    });
+    const { run } = await fork({ from: careful });
+    expect(await run("import sys; 'starts_thread' in sys.modules")).toBe("False");
+  });
+
+  test("cannot be had of a Python that always has threads: the reason is told", async () => {
+    const python = environmentWith({
+      "sitecustomize.py": "import threading, time; threading.Thread(target=time.sleep, args=(5,), daemon=True).start()",
+    });
+    const opening = openTestZygote(temporaryFolder(onTestFinished), { python });
+    await expect(opening).rejects.toThrow("the process has several threads");
+  });
+
+  test("cannot be had of a Python without ipykernel: the reason is told", async () => {
+    const python = environmentWith({}, { empty: true });
+    const opening = openTestZygote(temporaryFolder(onTestFinished), { python });
+    await expect(opening).rejects.toThrow("No module named");
+  });
+
+  test("cannot be had of a Python that is not there", async () => {
+    const opening = openTestZygote(temporaryFolder(onTestFinished), { python: "/nowhere/python" });
+    await expect(opening).rejects.toThrow("ENOENT");
+  });
+});
+
+describe("what a fork inherits", () => {
+  test("one thread, and the libraries' threads widened again", async () => {
+    const { run } = await fork({ threads: 3 });
+    const code = `
+import ctypes, os
+library = ctypes.CDLL(next(line.split()[-1] for line in open('/proc/self/maps') if 'openblas' in line))
+print(library.scipy_openblas_get_num_threads64_(), [name for name in os.environ if 'THREADS' in name or 'MALLOC' in name])`;
+    expect(await run(code)).toBe("3 []\n");
+  });
+
+  test("nothing of the server's environment", async () => {
+    const { run } = await fork({ env: { GIVEN: "yes" } });
+    expect(await run("import os; os.environ['GIVEN'], 'CELLWRIGHT_TEST_SECRET' in os.environ")).toBe("('yes', False)");
+    expect(
+      await run("sorted(line.split(b'=')[0] for line in open('/proc/self/environ', 'rb').read().split(b'\\0'))"),
+    ).toBe("[b'', b'LANG', b'PATH']");
+    expect(await run("len(open('/proc/self/cmdline', 'rb').read().strip(b'\\0').split(b'\\0'))")).toBe("2");
+  });
+
+  test("nothing of what another kernel was told", async () => {
+    await fork({ env: { TOKEN: "secret-of-another-kernel" } });
+    const { run } = await fork({ env: { TOKEN: "found-here" } });
+    const code = `
+import re
+def find(pattern):
+    with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb') as memory:
+        for line in maps:
+            low, high = (int(part, 16) for part in line.split()[0].split('-'))
+            if ' rw' in line[:40] and '[vv' not in line:
+                memory.seek(low)
+                if re.search(pattern, memory.read(high - low)):
+                    return True
+    return False
+# Patterns that do not match themselves.
+print(find(rb'[f]ound[-]here'), find(rb'[s]ecret[-]of[-]another[-]kernel'))`;
+    expect(await run(code)).toBe("True False\n");
+  });
+
+  test("none of its descriptors", async () => {
+    const { run } = await fork();
+    const code = `
+import os
+names = [os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') if os.path.lexists(f'/proc/self/fd/{fd}')]
+print([name for name in names if 'zygote' in name.rpartition('/')[2] or 'request' in name])`;
+    expect(await run(code)).toBe("[]\n");
+  });
+});
+
+describeWith("bubblewrap", "a fork in a jail", () => {
+  const jailed = async (changed: { readOnly?: { from: string; at: string }[] } = {}): Promise<ForkOptions> => {
+    const python = testPython("managed");
+    const script = "import sys; print(sys.prefix, sys.base_prefix)";
+    const prefixes = execFileSync(python, ["-c", script], { encoding: "utf8" }).trim().split(" ");
+    const workspaceDir = temporaryFolder(onTestFinished);
+    return {
+      insideDir: inside.sockets,
+      jail: async ({ socketsDir }) => {
+        const supportPaths = [hostDir, preludeDir];
+        const policy = await localJail({ environmentPaths: prefixes, python, supportPaths, workspaceDir, socketsDir });
+        return { ...policy, readOnly: [...policy.readOnly, ...(changed.readOnly ?? [])] };
+      },
+    };
+  };
+
+  test("runs cells in there, is interrupted and ends with all it started", async () => {
+    const { kernel, run } = await fork(await jailed());
+    expect(await run("import os; (os.getpid(), os.getcwd(), os.path.exists('/root/.bashrc'))")).toBe(
+      `(2, '${inside.workspace}', False)`,
+    );
+    const events = kernel.execute("print('on its way', flush=True)\nwhile True: pass");
+    await events.next();
+    await kernel.interrupt();
+    expect(await textOf(events)).toContain("KeyboardInterrupt");
+    await kernel.dispose();
+    expect((await kernel.closed).reason).toBe("The kernel was closed.");
+  });
+
+  test("says why it could not be built", async () => {
+    const impossible = await jailed({ readOnly: [{ from: "/not/there", at: "/not/there" }] });
+    await expect(forkKernel(zygote, folder, impossible)).rejects.toThrow("/not/there");
+  });
+});
+
+/** A virtual environment with these modules, and all that the tests' own Python has unless it is to be empty. */
+function environmentWith(modules: Record<string, string>, { empty = false } = {}): string {
+  const home = join(temporaryFolder(onTestFinished), "env");
+  const base = testPython("managed");
+  execFileSync(base, ["-m", "venv", "--without-pip", home]);
+  const script = "import sysconfig; print(sysconfig.get_paths()['purelib'])";
+  const sitePackages = (python: string) => execFileSync(python, ["-I", "-c", script], { encoding: "utf8" }).trim();
+  const python = join(home, "bin/python");
+  const site = sitePackages(python);
+  mkdirSync(site, { recursive: true });
+  if (!empty) writeFileSync(join(site, "base.pth"), `${sitePackages(base)}\n`);
+  for (const [name, source] of Object.entries(modules)) writeFileSync(join(site, name), source);
+  return python;
+}
