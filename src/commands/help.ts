@@ -14,7 +14,7 @@ const commands = [
 
 /** The text of `--help`, from the option table. */
 export function helpText(): string {
-  const lines = ["Cellwright: a stateful Python for AI agents, over MCP.", "", "Commands"];
+  const lines = ["Cellwright: stateful Python and bash for AI agents, over MCP.", "", "Commands"];
   for (const [command, help] of commands) lines.push(`  ${command.padEnd(30)} ${help}`);
   for (const group of new Set(optionTable.map((row) => row.group))) {
     lines.push("", group);

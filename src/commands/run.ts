@@ -65,7 +65,7 @@ async function saveFigure(data: MimeBundle, figures: string[]): Promise<boolean>
 function showStart(cell: Run): { stop(): void } {
   if (!process.stderr.isTTY) return { stop: () => {} };
   const timer = setInterval(() => {
-    if (cell.phase === "starting") process.stderr.write(`\r\u001b[K${cell.startMessage || "starting Python"} …`);
+    if (cell.phase === "starting") process.stderr.write(`\r\u001b[K${cell.startMessage || "starting the kernel"} …`);
   }, 200);
   return {
     stop: () => {

@@ -19,6 +19,8 @@ export interface CgroupMachine {
   pid: number;
   /** Makes a group. In a real file system of cgroups the files in it come by themselves. */
   makeGroup(folder: string): Promise<void>;
+  /** Writes to a file of a group. It is there: none is ever made. */
+  write(file: string, value: string): Promise<void>;
 }
 
 /** The group, next to this process, in which all groups of sessions are: it gets one share, whatever their number. */
@@ -35,6 +37,7 @@ export async function thisMachine(): Promise<CgroupMachine> {
         if (error.code !== "EEXIST") throw error;
       });
     },
+    write: (file, value) => writeFile(file, value, { flag: "r+" }),
   };
 }
 
@@ -113,31 +116,25 @@ async function openSecond(
 ): Promise<Hierarchy | undefined> {
   const alone = (await readText(join(own, "cgroup.procs"))).trim() === String(machine.pid);
   if (alone && (await succeeds(machine.makeGroup(join(own, SERVER_GROUP))))) {
-    await succeeds(write(join(own, SERVER_GROUP, "cgroup.procs"), String(machine.pid)));
+    await succeeds(machine.write(join(own, SERVER_GROUP, "cgroup.procs"), String(machine.pid)));
   }
   for (let parent = own; ; parent = dirname(parent)) {
     const folder = join(parent, PARENT_GROUP);
-    for (const name of wanted) await enable(parent, name);
-    const given = (await readText(join(parent, "cgroup.subtree_control"))).trim().split(" ");
-    const here = wanted.filter((name) => given.includes(name));
+    const here: Controller[] = [];
+    for (const name of wanted) if (await enable(parent, name, machine)) here.push(name);
     if (here.length > 0 && (await succeeds(machine.makeGroup(folder)))) {
       const usable: Controller[] = [];
-      for (const name of here) if (await enable(folder, name)) usable.push(name);
+      for (const name of here) if (await enable(folder, name, machine)) usable.push(name);
       if (usable.length > 0) return { version: 2, folder, controllers: usable };
     }
     if (parent === mount.point || parent === dirname(parent)) return undefined;
   }
 }
 
-async function enable(folder: string, controller: Controller): Promise<boolean> {
+async function enable(folder: string, controller: Controller, machine: CgroupMachine): Promise<boolean> {
   const file = join(folder, "cgroup.subtree_control");
-  await succeeds(write(file, `+${controller}`));
-  return (await readText(file)).split(/\s+/).some((name) => name === controller || name === `+${controller}`);
-}
-
-/** The files of a group are there: none is ever made. */
-export async function write(file: string, value: string): Promise<void> {
-  await writeFile(file, value, { flag: "r+" });
+  await succeeds(machine.write(file, `+${controller}`));
+  return (await readText(file)).split(/\s+/).includes(controller);
 }
 
 export async function readText(file: string): Promise<string> {

@@ -10,7 +10,6 @@ import {
   readText,
   succeeds,
   thisMachine,
-  write,
 } from "./cgroups.ts";
 import { explainExit, type ProcessExit, withinJail } from "./exit.ts";
 import type { Limits } from "./jail.ts";
@@ -83,7 +82,7 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
       for (const hierarchy of hierarchies) {
         const folder = join(hierarchy.folder, name);
         await machine.makeGroup(folder);
-        const set = await setLimits(folder, hierarchy, limits);
+        const set = await setLimits(folder, hierarchy, limits, machine);
         groups.push({ ...hierarchy, folder, controllers: set });
       }
       users.set(name, (users.get(name) ?? 0) + 1);
@@ -185,16 +184,19 @@ async function setLimits(
   folder: string,
   { version, controllers: here }: Hierarchy,
   limits: Limits,
+  machine: CgroupMachine,
 ): Promise<Controller[]> {
   const bytes = String((limits.memoryMb + OWN_MEMORY_MB) * 1024 * 1024);
   const quota = limits.cpus === undefined ? undefined : String(Math.round(limits.cpus * CPU_PERIOD_US));
+  const processes = String(limits.pids + OWN_PROCESSES);
   const set: Controller[] = [];
   for (const name of here) {
-    if (
-      await succeeds(limit[version][name](folder, { bytes, quota, processes: String(limits.pids + OWN_PROCESSES) }))
-    ) {
-      set.push(name);
+    const files = limitFiles[version][name]({ bytes, quota, processes });
+    let done = true;
+    for (const [file, value, isOptional] of files) {
+      done = ((await succeeds(machine.write(join(folder, file), value))) || isOptional === "optional") && done;
     }
+    if (done) set.push(name);
   }
   return set;
 }
@@ -205,27 +207,30 @@ interface Values {
   processes: string;
 }
 
-const limitPids = (folder: string, { processes }: Values) => write(join(folder, "pids.max"), processes);
+/** Those that are optional are not there on every machine. */
+type LimitFile = [name: string, value: string, isOptional?: "optional"];
 
-const limit: Record<1 | 2, Record<Controller, (folder: string, values: Values) => Promise<unknown>>> = {
+const pidsFiles = ({ processes }: Values): LimitFile[] => [["pids.max", processes]];
+
+const limitFiles: Record<1 | 2, Record<Controller, (values: Values) => LimitFile[]>> = {
   1: {
-    memory: async (folder, { bytes }) => {
-      await write(join(folder, "memory.limit_in_bytes"), bytes);
-      await succeeds(write(join(folder, "memory.memsw.limit_in_bytes"), bytes));
-    },
-    pids: limitPids,
-    cpu: async (folder, { quota = "-1" }) => {
-      await write(join(folder, "cpu.cfs_period_us"), String(CPU_PERIOD_US));
-      await write(join(folder, "cpu.cfs_quota_us"), quota);
-    },
+    memory: ({ bytes }) => [
+      ["memory.limit_in_bytes", bytes],
+      ["memory.memsw.limit_in_bytes", bytes, "optional"],
+    ],
+    pids: pidsFiles,
+    cpu: ({ quota = "-1" }) => [
+      ["cpu.cfs_period_us", String(CPU_PERIOD_US)],
+      ["cpu.cfs_quota_us", quota],
+    ],
   },
   2: {
-    memory: async (folder, { bytes }) => {
-      await write(join(folder, "memory.max"), bytes);
-      await succeeds(write(join(folder, "memory.swap.max"), "0"));
-    },
-    pids: limitPids,
-    cpu: (folder, { quota = "max" }) => write(join(folder, "cpu.max"), `${quota} ${CPU_PERIOD_US}`),
+    memory: ({ bytes }) => [
+      ["memory.max", bytes],
+      ["memory.swap.max", "0", "optional"],
+    ],
+    pids: pidsFiles,
+    cpu: ({ quota = "max" }) => [["cpu.max", `${quota} ${CPU_PERIOD_US}`]],
   },
 };
 

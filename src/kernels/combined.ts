@@ -16,15 +16,15 @@ export interface CombinedParts {
 /** Several providers as one: the language and the environment that were asked for say which. */
 export function combineProviders(parts: CombinedParts): KernelProvider {
   const { local, bash, wasm, preferred } = parts;
-  const all = [local, bash, wasm].filter((provider) => provider !== undefined);
+  const pythons = preferred === "local" ? [local, wasm] : [wasm, local];
+  const all = [...pythons, bash].filter((provider) => provider !== undefined);
 
   const choose = ({ language, env }: KernelSpec): KernelProvider => {
     if (language === "bash")
       return bash ?? refuse("Shells are not available here: kernels are WASM, which has no bash.");
     if (env === "wasm") return wasm ?? refuse("This server runs local kernels only, so there is no `wasm`.");
     if (env !== undefined) return local ?? refuse(`There is no environment \`${env}\` here, only \`wasm\`.`);
-    const chosen = preferred === "local" ? (local ?? wasm) : (wasm ?? local);
-    return chosen ?? refuse("There is no Python here.");
+    return pythons[0] ?? pythons[1] ?? refuse("There is no Python here.");
   };
 
   return {

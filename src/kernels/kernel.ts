@@ -54,6 +54,8 @@ export interface InstallOptions {
 export interface InstalledPackage {
   name: string;
   version: string;
+  /** Another version is loaded in the kernel, which goes on with that one until it is restarted. */
+  outdated?: boolean;
 }
 
 export interface KernelInfo {

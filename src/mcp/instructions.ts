@@ -1,3 +1,4 @@
+import type { KernelInfo } from "../kernels/kernel.ts";
 import type { Options } from "../options.ts";
 import type { Sessions } from "../session/sessions.ts";
 
@@ -12,33 +13,44 @@ export async function writeInstructions({
   sessions: Sessions;
   options: Options;
 }): Promise<string> {
-  const kernel = await describeKernel(sessions);
+  const kernels = await listKernels(sessions);
+  const python = kernels.find(({ language }) => language === "python");
   const files = options.caps.includes("files");
   return [
-    `Runs code in stateful sessions: ${kernel}. Variables, imports and files stay between calls that pass the same session_id; leave it out for a new session.`,
-    `Code has no network, cannot start processes and cannot ask for input. ${describePackages(options)}`,
+    `Runs code in stateful sessions: ${python?.description ?? "Python"}${hasBash(kernels) ? ", and bash with language=bash" : ""}. Variables, imports and files stay between calls that pass the same session_id; leave it out for a new session.`,
+    python?.provider === "local" ? describeLocal(options) : describeWasm(options),
     `A session may use ${options.memoryMb} MB of memory and ${options.diskMb} MB of disk; a cell ends after ${options.timeout / 1000} s unless timeout_s says otherwise. A call returns earlier, with status \`running\`: call wait for the rest, or interrupt.`,
     `A reply holds about ${options.maxResultChars} characters, head and tail; the rest is linked. Print what matters, not everything.`,
     `The working directory is the session's workspace: files written there persist${files ? ", are listed in the reply, and can be read and written with the file tools" : " and are listed in the reply"}.`,
   ].join("\n");
 }
 
-function describePackages({ packages, noInstall }: Options): string {
+function describeLocal({ allowNet, noInstall }: Options): string {
+  const network = allowNet.length > 0 ? "Code may use the network" : "Code has no network";
+  const more = noInstall ? "" : " Packages that are missing can be had with install_packages.";
+  return `${network}, and cannot ask for input. Packages of its Python environment are there.${more}`;
+}
+
+function describeWasm({ packages, noInstall }: Options): string {
+  const code = "Code has no network, cannot start processes and cannot ask for input.";
   const there =
     packages.length > 0
       ? `Python's standard library and ${packages.join(", ")} are there`
       : "Python's standard library is there";
   return noInstall
-    ? `${there}; ask for other packages with install_packages.`
-    : `${there}; packages that a cell imports are installed before it runs, if they can run in WebAssembly.`;
+    ? `${code} ${there}; ask for other packages with install_packages.`
+    : `${code} ${there}; packages that a cell imports are installed before it runs, if they can run in WebAssembly.`;
 }
 
-async function describeKernel(sessions: Sessions): Promise<string> {
+/** What sessions get comes first. */
+async function listKernels(sessions: Sessions): Promise<KernelInfo[]> {
   try {
-    const kernels = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS));
-    const found = [...new Set(kernels.map((kernel) => kernel.description))];
-    return found.length > 0 ? found.join(" or ") : "Python";
+    return await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS));
   } catch {
-    return "Python";
+    return [];
   }
+}
+
+function hasBash(kernels: KernelInfo[]): boolean {
+  return kernels.some(({ language }) => language === "bash");
 }

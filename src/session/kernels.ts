@@ -7,10 +7,14 @@ export class SessionKernels {
   readonly #held: Record<Language, HeldKernel>;
 
   /** `onDeath` is told when a kernel is gone, and returns true if somebody's reply will say so. */
-  constructor(parts: HeldKernelParts, onDeath: (kernel: Kernel, reason: string) => boolean, loss?: string) {
+  constructor(
+    parts: HeldKernelParts,
+    onDeath: (kernel: Kernel, reason: string) => boolean,
+    losses: Partial<Record<Language, string>> = {},
+  ) {
     this.#held = {
-      python: new HeldKernel("python", parts, onDeath, loss),
-      bash: new HeldKernel("bash", parts, onDeath, loss),
+      python: new HeldKernel("python", parts, onDeath, losses.python),
+      bash: new HeldKernel("bash", parts, onDeath, losses.bash),
     };
   }
 

@@ -42,7 +42,7 @@ export async function replay(kernel: Kernel, cells: Execution[], options: Replay
 }
 
 const STARTED = "The kernel was gone, so the session's earlier cells were run again, but";
-const NOTHING_BACK = "All variables are lost, files are kept.";
+const NOTHING_BACK = "Its variables are lost, files are kept.";
 
 function summary(count: number, { diverged, stopped }: { diverged: number | undefined; stopped: number }): string {
   const all = `The kernel was gone: the session's ${count} earlier cells were run again in a fresh one.`;

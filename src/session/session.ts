@@ -61,9 +61,10 @@ export class Session {
   readonly #late = new LateOutputs();
   #closed = false;
 
-  constructor(parts: SessionParts, loss?: string) {
+  /** `losses`: what the next cell of a language is told of the variables it misses. */
+  constructor(parts: SessionParts, losses?: Partial<Record<Language, string>>) {
     this.#parts = parts;
-    this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), loss);
+    this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), losses);
   }
 
   get id(): string {
@@ -232,7 +233,7 @@ export class Session {
     const { store, workspace } = this.#parts;
     run.phase = "starting";
     let kernel = await this.#kernelFor(run, options);
-    if (options.env !== undefined && options.env !== this.#parts.record.env) {
+    if (run.language === "python" && options.env !== undefined && options.env !== this.#parts.record.env) {
       run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
     const mark = await workspace.mark();
@@ -305,7 +306,8 @@ export class Session {
     const waiting = { env, signal: run.stopping.signal, progress: tellStart(run) };
     const kernel = await held.start(waiting);
     const loss = held.takeLoss();
-    if (this.#parts.restore === "replay") {
+    // What a shell did was done to files, which are still there: doing it again would do it twice.
+    if (this.#parts.restore === "replay" && run.language === "python") {
       const rebuilt = await this.#replay(held, kernel, run);
       if (rebuilt) return rebuilt.current ?? held.start(waiting);
     }
@@ -317,7 +319,7 @@ export class Session {
   async #replay(held: HeldKernel, kernel: Kernel, run: Run): Promise<HeldKernel | undefined> {
     const { record, stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
     const since = (await this.history()).slice(record.cellsBeforeReset ?? 0);
-    const cells = since.filter((cell) => cell.language === run.language && cell.id !== run.id);
+    const cells = since.filter((cell) => cell.language === "python" && cell.id !== run.id);
     if (cells.length === 0) return undefined;
     const { notice, unusable } = await replay(kernel, cells, {
       signal: run.stopping.signal,

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
+import type { Language } from "../execution.ts";
 import { type Environment, type KernelInfo, type KernelProvider, ORPHAN_TTL_MS } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
@@ -287,8 +288,13 @@ export class Sessions {
   async #build(record: SessionRecord, loss?: string): Promise<Session> {
     const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none" } = this.#config;
     const folder = await this.#folders(record.id);
-    // A program that crashed had not saved its latest count.
-    if (loss) record.cells = Math.max(record.cells, (await store.history(record.id)).length);
+    const losses: Partial<Record<Language, string>> = {};
+    if (loss) {
+      const history = await store.history(record.id);
+      for (const { language } of history) losses[language] = loss;
+      // A program that crashed had not saved its latest count.
+      record.cells = Math.max(record.cells, history.length);
+    }
     return new Session(
       {
         record,
@@ -305,7 +311,7 @@ export class Sessions {
           for (const watcher of this.#fileWatchers) watcher(session, paths);
         },
       },
-      record.cells > 0 ? loss : undefined,
+      losses,
     );
   }
 

@@ -1,7 +1,7 @@
 /** Why a cell was stopped. The first reason wins. */
 export type StopReason = "timeout" | "cancelled" | "interrupted" | "reset" | "closed" | "shutdown";
 
-export const FRESH_KERNEL_NEXT = "All variables are lost, files are kept. The next cell gets a fresh kernel.";
+export const FRESH_KERNEL_NEXT = "Its variables are lost, files are kept. The next cell gets a fresh kernel.";
 export const FRESH_KERNEL_NOW =
   "This cell ran in a fresh kernel: variables from before are gone, files and history are kept.";
 

@@ -1,5 +1,5 @@
 import { CellwrightError } from "../errors.ts";
-import type { Json } from "../execution.ts";
+import type { Json, Language } from "../execution.ts";
 
 const MAX_IMAGE_BYTES = 10_000_000;
 
@@ -8,17 +8,24 @@ const keywords = new Set(
   import in is lambda nonlocal not or pass raise return try while with yield`.split(/\s+/),
 );
 
+const isName: Record<Language, (name: string) => boolean> = {
+  python: (name) => /^[\p{XID_Start}_]\p{XID_Continue}*$/u.test(name) && !keywords.has(name),
+  bash: (name) => /^[A-Za-z_]\w*$/.test(name),
+};
+
 /** Values that a cell finds in its namespace: the caller's own, and images as `image_0`, … and `image` if it is one. */
 export function codeVariables(
   variables: Record<string, unknown> = {},
   images: string[] = [],
+  language: Language = "python",
 ): Record<string, Json | Uint8Array> {
   const values: [string, Json | Uint8Array][] = [];
   for (const [name, value] of Object.entries(variables)) {
-    if (!/^[\p{XID_Start}_]\p{XID_Continue}*$/u.test(name) || keywords.has(name)) {
+    if (!isName[language](name)) {
+      const whose = { python: "Python", bash: "shell" }[language];
       throw new CellwrightError(
         "invalid_input",
-        `variables: \`${name.slice(0, 100)}\` cannot be a Python variable's name.`,
+        `variables: \`${name.slice(0, 100)}\` cannot be a ${whose} variable's name.`,
       );
     }
     values.push([name, value as Json]);

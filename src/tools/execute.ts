@@ -23,7 +23,7 @@ const executeCode = defineTool({
   name: "execute_code",
   title: "Execute code",
   description:
-    "Runs Python in a session, like a notebook cell: variables, imports and files persist between calls, the last expression is shown, top-level await works. Returns output, plots as images, errors, changed files and the session id. A cell that takes long is returned as `running` and goes on; collect the rest with wait.",
+    "Runs Python or bash in a session, like a notebook cell: variables, imports and files persist between calls, the last expression is shown, top-level await works. Returns output, plots as images, errors, changed files and the session id. A cell that takes long is returned as `running` and goes on; collect the rest with wait.",
   readOnly: false,
   destructive: true,
   input: z.object({
@@ -36,7 +36,7 @@ const executeCode = defineTool({
     language: z
       .enum(["python", "bash"])
       .optional()
-      .describe("bash: a persistent shell in the same folder; default python."),
+      .describe("Default python; bash is a persistent shell in the same folder."),
     env: z.string().min(1).optional().describe("Environment for a new session."),
     timeout_s: z
       .number()
@@ -49,11 +49,13 @@ const executeCode = defineTool({
       .array(z.string())
       .max(20)
       .optional()
-      .describe("Base64 or data: URIs; the code finds them as bytes image_0, image_1, … and as image if there is one."),
+      .describe(
+        "Base64 or data: URIs; the code finds them as image_0, image_1, … (Python: bytes, bash: base64) and as image if there is one.",
+      ),
     variables: z.record(z.string(), z.unknown()).optional().describe("JSON values the code finds as variables."),
   }),
   async run({ code, session_id, session_name, language, env, timeout_s, wait_s, images, variables }, context) {
-    const values = codeVariables(variables, images);
+    const values = codeVariables(variables, images, language);
     const wantsNew = session_id === undefined || ["", "0"].includes(String(session_id).trim());
     const session = wantsNew
       ? await context.sessions.create(context.owner, { name: session_name, env })

@@ -3,6 +3,7 @@ import { CellwrightError } from "../errors.ts";
 import type { Variable } from "../kernels/kernel.ts";
 import { showBytes } from "../mcp/render/amounts.ts";
 import { defineTool } from "../mcp/tool.ts";
+import type { Session } from "../session/session.ts";
 import { findSession, sessionArgument } from "./session-argument.ts";
 import { table } from "./table.ts";
 
@@ -19,7 +20,7 @@ const listVariables = defineTool({
     const session = await findSession(session_id, context);
     const variables = await session.inspect({ limit: MAX_LISTED });
     if (variables.length === 0) {
-      const why = session.hasKernel ? "has no variables." : "has no kernel now, so there are no variables.";
+      const why = hasPython(session) ? "has no variables." : "has no Python running now, so there are no variables.";
       return { type: "text", text: `Session ${session.id} ${why}`, data: { variables: [] } };
     }
     const rows = variables.map((variable) => [
@@ -49,7 +50,7 @@ const inspectVariable = defineTool({
     const maxChars = Math.floor(context.options.maxResultChars / 2);
     const [variable] = await session.inspect({ name, maxChars });
     if (!variable) {
-      const why = session.hasKernel ? "" : " It has no kernel now.";
+      const why = hasPython(session) ? "" : " It has no Python running now.";
       throw new CellwrightError("variable_not_found", `Session \`${session.id}\` has no variable \`${name}\`.${why}`);
     }
     const facts = [variable.type, variable.dtype, extent(variable), size(variable)].filter(Boolean).join(" · ");
@@ -70,4 +71,9 @@ function size({ sizeBytes }: Variable): string {
 
 function asData({ sizeBytes, ...variable }: Variable) {
   return { ...variable, ...(sizeBytes === undefined ? {} : { size_bytes: sizeBytes }) };
+}
+
+/** A shell's variables are not listed. */
+function hasPython({ kernels }: Session): boolean {
+  return kernels.some(({ language }) => language === "python");
 }

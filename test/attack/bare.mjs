@@ -1,8 +1,8 @@
 // Pyodide in a Deno that may do everything: the probes of a case run here with every wall taken away.
-// deno run --allow-all bare.mjs PYODIDE_DIR WORKSPACE; one JSON line in, { id, code }, one line out, { id, text }.
-const [pyodideDir, workspaceDir] = Deno.args;
+// deno run --allow-all bare.mjs PYODIDE_DIR WORKSPACE SNAPSHOT; one JSON line in, { id, code }, one line out, { id, text }.
+const [pyodideDir, workspaceDir, snapshotFile] = Deno.args;
 const { loadPyodide } = await import(`file://${pyodideDir}/pyodide.mjs`);
-const python = await loadPyodide({ indexURL: `${pyodideDir}/` });
+const python = await startPython();
 python.FS.mkdirTree("/workspace");
 python.FS.mount(python.FS.filesystems.NODEFS, { root: workspaceDir }, "/workspace");
 python.FS.chdir("/workspace");
@@ -23,3 +23,17 @@ for await (const chunk of Deno.stdin.readable) {
   }
 }
 Deno.exit();
+
+/** Many controls kill it, and a start from a snapshot takes a tenth of the time: the first start makes one. */
+async function startPython() {
+  const indexURL = `${pyodideDir}/`;
+  try {
+    return await loadPyodide({ indexURL, _loadSnapshot: Deno.readFileSync(snapshotFile) });
+  } catch {
+    const first = await loadPyodide({ indexURL, _makeSnapshot: true });
+    const unfinished = `${snapshotFile}.${Deno.pid}`;
+    Deno.writeFileSync(unfinished, first.makeMemorySnapshot());
+    Deno.renameSync(unfinished, snapshotFile);
+    return first;
+  }
+}

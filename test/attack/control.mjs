@@ -3,13 +3,16 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { findSources } from "../../dist/kernels/wasm/sources.js";
 
-const { denoFile, pyodideDir } = findSources();
+const { denoFile, pyodideDir, versions } = findSources();
+const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/", import.meta.url));
+const snapshotFile = join(cacheDir, `bare-${versions.deno}-${versions.pyodide}.snapshot`);
+mkdirSync(cacheDir, { recursive: true });
 
 export { pyodideDir };
 
@@ -43,7 +46,7 @@ export class Bare {
       "--unstable-worker-options",
       "--allow-all",
     ];
-    const child = spawn(denoFile, ["run", ...flags, script, pyodideDir, this.workspace], {
+    const child = spawn(denoFile, ["run", ...flags, script, pyodideDir, this.workspace, snapshotFile], {
       cwd: "/",
       env: this.#env,
       stdio: ["pipe", "pipe", "ignore"],

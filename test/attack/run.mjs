@@ -27,11 +27,7 @@ const { Stage } = await import("./stage.mjs");
  * Three lanes beside each other, of about the same length: much of a case is waiting. All that uses the network is in the
  * first, so that packets can be counted there.
  */
-const lanes = [
-  ["escape", "reach", "protocol", "http"],
-  ["bombs"],
-  ["floods", "hostile", "files"],
-];
+const lanes = [["escape", "reach", "protocol", "http"], ["bombs"], ["floods", "hostile", "files"]];
 const laneEnded = [];
 const laneEnds = lanes.map((_, index) => new Promise((resolve) => laneEnded.splice(index, 1, resolve)));
 const otherLanesEnd = (own) => Promise.all(laneEnds.filter((_, index) => index !== own));

@@ -12,8 +12,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 const programPath = process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
 
-/** Installing packages is the server's own use of the network. It is not what is attacked here, and would hide what is. */
-const always = ["--no-install"];
+/** WASM kernels are what is attacked here. Installing packages is the server's own use of the network, and would hide it. */
+const always = ["--no-install", "--kernel", "wasm"];
 
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
 function makeDataDir() {

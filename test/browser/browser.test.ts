@@ -131,7 +131,9 @@ describeWith("chromium", "a browser that is attacked or breaks", () => {
   test("a browser that is killed while several draw is replaced for all of them", async () => {
     ({ browser } = openBrowser());
     const { pid } = await browser.running();
-    const slow = html("<b>slow</b><script>setInterval(() => document.body.append('.'), 50)</script>");
+    const slow = html(
+      "<b>slow</b><script>for (let at = 0; at < 10; at += 1) setTimeout(() => document.body.append('.'), at * 100)</script>",
+    );
     const drawing = [drawOne(browser, slow), drawOne(browser, slow)];
     await drawOne(browser, html("<b>quick</b>"));
     process.kill(-pid, "SIGKILL");

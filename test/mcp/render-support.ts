@@ -1,5 +1,6 @@
 import { crc32, deflateSync } from "node:zlib";
 import jpeg from "jpeg-js";
+import type { Browser } from "../../src/browser/browser.ts";
 import type { Execution, Output } from "../../src/execution.ts";
 import type { ToolResult } from "../../src/mcp/render/result.ts";
 import { render } from "../../src/mcp/render.ts";
@@ -20,6 +21,7 @@ export async function renderCell(
     queued = false,
     kernel,
     store = openMemoryStore(),
+    browser,
     ...execution
   }: Partial<Execution> & {
     options?: Partial<Options>;
@@ -27,6 +29,7 @@ export async function renderCell(
     queued?: boolean;
     kernel?: string;
     store?: Store;
+    browser?: Browser;
   } = {},
 ) {
   const session = {
@@ -53,7 +56,7 @@ export async function renderCell(
         ...execution,
       },
     },
-    { options: { ...defaultOptions(), ...options }, store },
+    { options: { ...defaultOptions(), ...options }, store, browser },
   );
   return { result, store, ...looked(result) };
 }

@@ -19,7 +19,8 @@ export function createBashProvider({ walls, environment, startTimeoutMs, log }: 
     name: "bash",
 
     async list() {
-      return [];
+      if (await walls.obstacle()) return [];
+      return [{ provider: "local", language: "bash", description: "bash", walls: [] }];
     },
 
     async start(spec, { signal, ...slot }) {

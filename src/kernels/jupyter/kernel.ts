@@ -28,12 +28,14 @@ export interface KernelLife {
 
 /** Asks the kernel's own machinery something while a cell runs too; undefined when it cannot answer in time. */
 export type Ask = (question: Question) => Promise<Record<string, unknown> | undefined>;
-/** `refresh`: packages have been installed, look again. */
-export type Question = { inspect: Inspection } | { refresh: true };
+/** `pipLines`: which lines of this cell install packages? `refresh`: packages have been installed, look again. */
+export type Question = { inspect: Inspection } | { pipLines: string } | { refresh: true };
 
 export interface KernelInstaller {
   prepare(code: string, options: InstallOptions): Promise<void>;
   install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
+  /** The kernel is gone: gives up what is on its way. */
+  end(): Promise<void>;
 }
 
 export interface JupyterKernelParts {
@@ -67,6 +69,7 @@ export class JupyterKernel implements Kernel {
   readonly install?: Kernel["install"];
   readonly #channel: JupyterChannel;
   readonly #life: KernelLife;
+  readonly #installer: KernelInstaller | undefined;
   readonly #session: string;
   readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
   readonly #lateListeners = new Map<string, (event: ExecutionEvent) => void>();
@@ -79,6 +82,7 @@ export class JupyterKernel implements Kernel {
     this.#life = parts.life;
     this.#session = parts.clientSession ?? randomUUID();
     const installer = parts.installer?.((question) => this.#ask(question));
+    this.#installer = installer;
     if (installer) {
       this.prepare = (code, options) => installer.prepare(code, options);
       this.install = (requirements, options) => installer.install(requirements, options);
@@ -221,6 +225,7 @@ export class JupyterKernel implements Kernel {
     this.#closedReason = reason;
     await this.#channel.close();
     await read;
+    await this.#installer?.end();
     this.#run?.fail(died(reason));
     for (const answer of this.#answers.values()) answer(undefined);
     return { reason };

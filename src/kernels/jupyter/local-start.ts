@@ -26,6 +26,8 @@ export interface LocalStart extends StartOptions {
   startTimeoutMs: number;
   /** The session's own packages. */
   overlayDir?: string | undefined;
+  /** Why it must not be forked. */
+  coldReason?: string | undefined;
   installer?: JupyterKernelParts["installer"];
   log: Log;
 }
@@ -186,7 +188,8 @@ async function begin(
   }
 }
 
-async function zygoteFor({ environment, zygotes }: LocalStart, jailed: boolean) {
+async function zygoteFor({ environment, zygotes, coldReason }: LocalStart, jailed: boolean) {
+  if (coldReason) return { reason: coldReason };
   const obstacle = jailed ? await probeForkJail(environment.python) : undefined;
   if (obstacle) return { reason: obstacle };
   return zygotes.get(environment);

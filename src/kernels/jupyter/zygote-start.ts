@@ -29,6 +29,8 @@ export interface ZygoteOptions {
 const START_TIMEOUT_MS = 60_000;
 /** How often a zygote is looked for that another server is starting. */
 const LOOK_MS = 50;
+/** Looks before we try to start one ourselves again. */
+const LOOKS = 40;
 const DEFAULT_IDLE_SECONDS = 60;
 /** Of its log, in the reason why there is no zygote. */
 const MAX_REASON_CHARS = 600;
@@ -44,14 +46,16 @@ export async function openZygote(options: ZygoteOptions): Promise<Zygote> {
   const signal = options.signal ? AbortSignal.any([options.signal, limit]) : limit;
   await mkdir(stateDir, { recursive: true, mode: 0o700 });
   const name = await nameOf(options);
-  for (;;) {
+  for (let looks = 1; ; ) {
     const found = await connectZygote(join(stateDir, `${name}.sock`));
     if (found) {
       for (const [module, why] of Object.entries(found.info.left)) log.debug(`${module} is not preloaded: ${why}`);
       return found;
     }
     signal.throwIfAborted();
-    if ((await startZygote(name, options, signal)) === "busy") await pause(LOOK_MS, undefined, { signal });
+    looks -= 1;
+    if (looks > 0) await pause(LOOK_MS, undefined, { signal });
+    else looks = (await startZygote(name, options, signal)) === "busy" ? LOOKS : 1;
   }
 }
 

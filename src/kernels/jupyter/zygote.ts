@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, open, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, open, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Interface } from "node:readline";
 import { fromWaitStatus, type ProcessExit } from "../../jail/exit.ts";
 import type { Jail } from "../../jail/jail.ts";
@@ -41,6 +41,10 @@ type Answer = { pid?: number; start?: string; error?: string; alive?: boolean; s
 
 /** Longest that a fork may take to stand in its jail. It takes some 30 ms; a loaded machine gets its time. */
 const FORK_TIMEOUT_MS = 30_000;
+/** One that has been stopped does not answer. */
+const LEAVE_TIMEOUT_MS = 2_000;
+/** Of a new process's log, in the reason why it is no kernel. */
+const MAX_WORDS_CHARS = 600;
 /** A kernel that nobody touches ends after this, when nothing else is said. */
 const DEFAULT_TTL_SECONDS = 86_400;
 
@@ -69,12 +73,12 @@ export class Zygote {
   /** Resolves when the new process stands in its jail and is about to become a kernel; throws with a reason if not. */
   async fork(fork: Fork): Promise<KernelProcess> {
     const name = randomBytes(16).toString("hex");
-    const folder = join(dirname(this.socketFile), "forks", name);
+    const folder = join(this.socketFile.replace(/\.sock$/, ".forks"), name);
     try {
       await this.#writeRequest(folder, fork);
       const ttlSeconds = fork.request.ttlSeconds ?? DEFAULT_TTL_SECONDS;
       const answer = await this.#ask({ op: "fork", folder: name, ttlSeconds }, fork.signal);
-      if (answer.pid === undefined) throw new Error(answer.error ?? "no process was made");
+      if (answer.pid === undefined) throw new Error(await withLastWords(answer.error ?? "it failed", fork.logFile));
       return this.#process({ pid: answer.pid, start: answer.start });
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -93,7 +97,9 @@ export class Zygote {
   /** Leaves it. When no other server is there and no kernel, it ends. */
   async dispose(): Promise<void> {
     this.#socket.end(`${JSON.stringify({ id: 0, op: "leave" })}\n`);
+    const timer = setTimeout(() => this.#socket.destroy(), LEAVE_TIMEOUT_MS);
     await this.closed;
+    clearTimeout(timer);
   }
 
   async #writeRequest(folder: string, fork: Fork): Promise<void> {
@@ -134,7 +140,8 @@ export class Zygote {
         resolve(answer);
       });
       signal?.addEventListener("abort", aborted, { once: true });
-      if (this.#socket.writable) this.#socket.write(`${JSON.stringify({ id, ...question })}\n`);
+      if (signal?.aborted) aborted();
+      else if (this.#socket.writable) this.#socket.write(`${JSON.stringify({ id, ...question })}\n`);
       else this.#answer(id, { error: "it is gone" });
     });
   }
@@ -182,4 +189,10 @@ function killGroup(pid: number): void {
   } catch {
     // It has gone already.
   }
+}
+
+/** Beyond the first wall a new process cannot answer any more, but write to its log. */
+async function withLastWords(error: string, logFile: string): Promise<string> {
+  const words = (await readFile(logFile, "utf8").catch(() => "")).trim().slice(-MAX_WORDS_CHARS);
+  return words ? `${error}: ${words}` : error;
 }

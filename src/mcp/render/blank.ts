@@ -1,25 +1,39 @@
 import { promisify } from "node:util";
 import { inflate } from "node:zlib";
-import { maxUnpackedBytes, pngPixels } from "./picture-header.ts";
+import { maxUnpackedBytes, pngPixels, readHeader } from "./picture-header.ts";
 
 const unpack = promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate);
 
-/** The smooth edges of letters and lines alone have more colours than this. */
-const MAX_BLANK_VALUES = 6;
-
-/**
- * Whether there is nothing on a page that a browser drew: one whose program needs what it has to fetch first. Rows of
- * one colour are, as PNG writes them, of a few different bytes.
- */
+/** Whether a PNG is of one colour only, or none at all: a page whose program needs what it has to fetch first. */
 export async function isBlank(png: Buffer): Promise<boolean> {
   const pixels = pngPixels(png);
-  if (!pixels) return true;
+  const header = readHeader(png);
+  if (!pixels || !header) return true;
   try {
-    const bytes = await unpack(pixels.data, { maxOutputLength: maxUnpackedBytes(pixels) });
-    const seen = new Set<number>();
-    for (const byte of bytes) if (seen.add(byte).size > MAX_BLANK_VALUES) return false;
-    return true;
+    const rows = await unpack(pixels.data, { maxOutputLength: maxUnpackedBytes(pixels) });
+    const rowBytes = header.decodedBytes / header.height;
+    return isOneColour(rows, rowBytes, Math.max(1, Math.floor((rowBytes - 1) / header.width)));
   } catch {
     return true;
   }
+}
+
+/**
+ * Each row begins with how it is written: as it is, or as the difference to what stands to the left, above, or both. In
+ * a picture of one colour the difference is the same everywhere but at the left and upper edge.
+ */
+function isOneColour(rows: Buffer, rowBytes: number, pixelBytes: number): boolean {
+  const colour = rows.subarray(1, 1 + pixelBytes);
+  for (let start = 0; start < rows.length; start += rowBytes) {
+    const filter = rows[start] ?? 0;
+    const isFirstRow = start === 0;
+    for (let at = 0; at < rowBytes - 1; at += 1) {
+      const value = colour[at % pixelBytes] ?? 0;
+      const left = at < pixelBytes ? 0 : value;
+      const above = isFirstRow ? 0 : value;
+      const expected = [0, left, above, Math.floor((left + above) / 2), Math.max(left, above)][filter] ?? 0;
+      if (rows[start + 1 + at] !== ((value - expected) & 255)) return false;
+    }
+  }
+  return true;
 }

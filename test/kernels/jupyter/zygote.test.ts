@@ -159,7 +159,7 @@ threading.Thread(target=touch, daemon=True).start()
     await expect(forkKernel(zygote, folder, { signal: AbortSignal.abort(new Error("no more")) })).rejects.toThrow(
       "no more",
     );
-    expect(readdirSync(join(shared, "forks"))).toEqual([]);
+    expect(readdirSync(zygote.socketFile.replace(".sock", ".forks"))).toEqual([]);
   });
 });
 

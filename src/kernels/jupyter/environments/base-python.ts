@@ -1,6 +1,7 @@
 import { CellwrightError } from "../../../errors.ts";
 import { onPath } from "./folders.ts";
-import { askInterpreter, type Interpreter } from "./probe.ts";
+import type { Interpreter } from "./interpreter.ts";
+import { askInterpreter } from "./probe.ts";
 import { Remembered } from "./remembered.ts";
 
 /** What today's scientific packages still come for. */

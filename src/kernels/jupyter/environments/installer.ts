@@ -1,4 +1,4 @@
-import type { Interpreter } from "./probe.ts";
+import type { Interpreter } from "./interpreter.ts";
 import type { ReportProgress } from "./progress.ts";
 
 type CommandLine = [string, ...string[]];

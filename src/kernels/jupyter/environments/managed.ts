@@ -36,7 +36,7 @@ export function managedEnvironment(dataDir: string, name: string): Candidate {
 }
 
 /** Makes the environment, or adds packages that it lacks. Throws `env_error`. */
-export function createManaged(
+export async function createManaged(
   options: SetUpOptions & { dataDir: string; name?: string | undefined; packages?: string[] },
 ): Promise<Created> {
   const { dataDir, name = MANAGED, packages = [], ...rest } = options;

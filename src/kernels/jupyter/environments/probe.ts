@@ -2,6 +2,7 @@ import { realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { runCommand } from "./command.ts";
+import type { Answer, Interpreter } from "./interpreter.ts";
 import type { Remembered } from "./remembered.ts";
 
 const probeFile = fileURLToPath(new URL("probe.py", import.meta.url));
@@ -9,26 +10,6 @@ const MARK = "cellwright-probe ";
 
 /** An interpreter answers in 50 ms; one on a network disk takes seconds. One that hangs must not hold up a session. */
 const PROBE_TIMEOUT_MS = 15_000;
-
-/** What an interpreter says about itself. */
-export interface Interpreter {
-  /** `sys.executable`: another than the one asked where that only leads to it, like a shim of pyenv. */
-  python: string;
-  prefix: string;
-  basePrefix: string;
-  version: string;
-  /** `sys.path`, the absolute ones. */
-  path: string[];
-  /** Versions by normalised name, `scikit-learn`. */
-  distributions: Record<string, string>;
-  hasIpykernel: boolean;
-  hasPip: boolean;
-  /** The system's package manager owns it: pip refuses to install (PEP 668). */
-  isExternallyManaged: boolean;
-}
-
-/** What it said, or why there is no answer. */
-export type Answer = { interpreter: Interpreter } | { failure: string; timedOut: boolean };
 
 /** Asks an interpreter once; again only when its file or a folder of its packages has changed since. */
 export async function askInterpreter(

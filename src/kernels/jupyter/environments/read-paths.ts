@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, resolve, sep } from "node:path";
 import { isWithin, realPath } from "./folders.ts";
+import type { Interpreter } from "./interpreter.ts";
 import { linkChain, linkTarget } from "./link-chain.ts";
-import type { Interpreter } from "./probe.ts";
 
 /** The folders that a process with this interpreter has to be able to read, none below another. */
 export function readPaths(interpreter: Interpreter): string[] {

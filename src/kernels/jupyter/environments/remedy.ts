@@ -4,8 +4,8 @@ import { type Candidate, environmentIn, usualInterpreter } from "./candidate.ts"
 import { condaCommand } from "./conda.ts";
 import { MANAGED } from "./environment.ts";
 import { homeOf, onPath, textOf } from "./folders.ts";
+import type { Interpreter } from "./interpreter.ts";
 import { pixiProject } from "./pixi.ts";
-import type { Interpreter } from "./probe.ts";
 
 /** A command for people to copy. With `argv` it can also be run for them. */
 export interface Remedy {

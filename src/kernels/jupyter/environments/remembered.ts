@@ -1,4 +1,4 @@
-import type { Answer } from "./probe.ts";
+import type { Answer } from "./interpreter.ts";
 
 /** What has been learnt and what is going on, so that nothing is asked or installed twice. As long as a provider. */
 export class Remembered {

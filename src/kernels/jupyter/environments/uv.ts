@@ -4,7 +4,7 @@ import { isExecutable } from "./candidate.ts";
 import { runCommand } from "./command.ts";
 import { homeOf, onPath } from "./folders.ts";
 import type { Installer } from "./installer.ts";
-import type { Interpreter } from "./probe.ts";
+import type { Interpreter } from "./interpreter.ts";
 import type { ReportProgress } from "./progress.ts";
 
 /** 25 MB from the index. Whoever has a slower way to it waits for the packages with pip as well. */

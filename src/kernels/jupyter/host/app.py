@@ -125,7 +125,7 @@ def _furnish(ipython, request):
     builtins.clear_output = clear_output
     if request.get("overlayDir"):
         hints.offer_packages()
-        ipython.input_transformers_cleanup.append(pip_lines.replace)
+        ipython.ast_transformers.append(pip_lines.Replaced())
     variables.hide(ipython.user_ns)
 
 

@@ -11,10 +11,9 @@ def prepare():
     """
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     _import_without_debugger()
-    from _cellwright import altair_charts, app, plots  # noqa: F401
+    from _cellwright import app, plots
 
     plots.install(app.show)
-    altair_charts.install()
 
 
 def run(request):
@@ -58,5 +57,12 @@ def _import_without_debugger():
 
 def _set_import_path(overlay_dir):
     """The workspace first, then the session's own packages, then the environment's."""
+    from _cellwright import own_packages
+
     path = [folder for folder in sys.path if folder]
     sys.path[:] = ["", *([overlay_dir] if overlay_dir else []), *path]
+    if overlay_dir:
+        own_packages.use(overlay_dir)
+        # For the Pythons and the programs that cells start.
+        os.environ["PYTHONPATH"] = overlay_dir
+        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.join(overlay_dir, "bin")])

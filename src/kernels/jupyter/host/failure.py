@@ -16,10 +16,8 @@ _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
 
 # Frames in these are machinery: ours, and what we stand on.
-_machinery = tuple(
-    os.path.join(folder, "")
-    for folder in (*sys.modules["_cellwright"].__path__, *IPython.__path__, *ipykernel.__path__)
-)
+_own = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)
+_machinery = (*_own, *(os.path.join(folder, "") for folder in (*IPython.__path__, *ipykernel.__path__)))
 _options = {"compact": True} if sys.version_info >= (3, 10) else {}
 
 
@@ -72,9 +70,16 @@ def _leave_out_machinery(report, seen):
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
-    kept = [frame for frame in report.stack if not frame.filename.startswith(_machinery)]
-    # What lies above the cell has carried it: an event loop, a thread.
-    first = next((i for i, frame in enumerate(kept) if frame.filename.startswith(interrupts.CELL_FILES)), None)
-    report.stack = traceback.StackSummary.from_list(kept[first:] if first is not None else kept)
+    report.stack = traceback.StackSummary.from_list(_frames_of_the_cell(list(report.stack)))
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
         _leave_out_machinery(other, seen)
+
+
+def _frames_of_the_cell(frames):
+    is_cells = [frame.filename.startswith(interrupts.CELL_FILES) for frame in frames]
+    if True in is_cells:
+        # What lies above the cell has carried it. What lies below us is how we do what it asked for, such as printing.
+        last = len(frames) - is_cells[::-1].index(True)
+        below = next((i for i in range(last, len(frames)) if frames[i].filename.startswith(_own)), len(frames))
+        frames = frames[is_cells.index(True) : below]
+    return [frame for frame in frames if not frame.filename.startswith(_machinery)]

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import selectors
+import shutil
 import signal
 import socket
 import time
@@ -57,21 +58,24 @@ class Child:
 
 
 class ForkServer:
-    def __init__(self, socket_path, idle_seconds, hello):
+    def __init__(self, socket_path, requests_folder, idle_seconds, hello):
         self.socket_path = socket_path
+        self.requests_folder = requests_folder
         self.idle_seconds = idle_seconds
         self.hello = hello
         self.children = {}
         self.exits = collections.OrderedDict()
         # Connections, each with what has come of its next line.
         self.servers = {}
+        # The last server stopped in good order: nobody will come back.
+        self.is_dismissed = False
         self.needed_at = time.monotonic()
         self.served_at = time.monotonic()
         self.selector = selectors.DefaultSelector()
 
     def listen(self):
-        if os.path.lexists(self.socket_path):
-            os.unlink(self.socket_path)
+        # What one before us left behind when it was killed.
+        self.remove_files()
         listener = socket.socket(socket.AF_UNIX)
         umask = os.umask(0o177)
         listener.bind(self.socket_path)
@@ -94,7 +98,12 @@ class ForkServer:
             if time.monotonic() >= check_at:
                 check_at = time.monotonic() + pause
                 self.end_forgotten()
-        os.unlink(self.socket_path)
+        self.remove_files()
+
+    def remove_files(self):
+        shutil.rmtree(self.requests_folder, ignore_errors=True)
+        if os.path.lexists(self.socket_path):
+            os.unlink(self.socket_path)
 
     def end_forgotten(self):
         """A kernel could touch its own heartbeat, so a time without any server counts as well."""
@@ -108,12 +117,15 @@ class ForkServer:
     def is_needed(self):
         if self.servers or self.children:
             self.needed_at = time.monotonic()
+        elif self.is_dismissed:
+            return False
         return time.monotonic() - self.needed_at < self.idle_seconds
 
     def accept(self, listener):
         connection, _ = listener.accept()
         # A server that does not read is dropped when its buffer is full: waiting for it would hold up all others.
         connection.setblocking(False)
+        self.is_dismissed = False
         self.servers[connection] = b""
         self.selector.register(connection, selectors.EVENT_READ, self.receive)
         self.send(connection, {"hello": self.hello})
@@ -144,10 +156,14 @@ class ForkServer:
             self.drop(connection)
             return
         self.servers[connection] = rest
+        operations = {"fork": self.fork, "watch": self.watch, "leave": self.leave}
         for line in lines:
-            message = json.loads(line)
-            operation = {"fork": self.fork, "watch": self.watch, "leave": self.leave}[message["op"]]
-            operation(connection, message)
+            try:
+                message = json.loads(line)
+                operations[message["op"]](connection, message)
+            except (ValueError, KeyError, TypeError):
+                self.drop(connection)
+                return
 
     def watch(self, connection, message):
         """Whether a kernel of ours lives, or how it ended; neither when it is not known."""
@@ -157,10 +173,9 @@ class ForkServer:
         self.send(connection, {"id": message["id"], "alive": alive, "status": status})
 
     def leave(self, connection, message):
-        """A server that stops in good order. The last one turns off the light."""
+        """A server that stops in good order. The last one turns off the light, once all kernels have ended."""
         self.drop(connection)
-        if not self.servers and not self.children:
-            self.needed_at = -float("inf")
+        self.is_dismissed = not self.servers
 
     def fork(self, connection, message):
         def answer(**fields):
@@ -171,19 +186,23 @@ class ForkServer:
             return answer(error="the process to be forked has several threads: " + ", ".join(threads))
         if not re.match("^[0-9a-f]{32}$", message["folder"]):
             return answer(error="that is no folder of ours")
-        folder = os.path.join("forks", message["folder"])
+        folder = os.path.join(self.requests_folder, message["folder"])
+        descriptors = []
         try:
-            request_fd = os.open(os.path.join(folder, "request.json"), os.O_RDONLY)
-            heartbeat_fd = os.open(os.path.join(folder, "heartbeat"), os.O_RDONLY)
-            read, write = os.pipe()
-            os.set_blocking(read, False)
+            for name in ("request.json", "heartbeat"):
+                descriptors.append(os.open(os.path.join(folder, name), os.O_RDONLY))
+            descriptors += os.pipe()
             pid = os.fork()
         except OSError as error:
+            for descriptor in descriptors:
+                os.close(descriptor)
             return answer(error=str(error))
+        request_fd, heartbeat_fd, read, write = descriptors
         if pid == 0:
             raise Born(request_fd, heartbeat_fd, write)
         os.close(request_fd)
         os.close(write)
+        os.set_blocking(read, False)
         child = self.children[pid] = Child(pid, heartbeat_fd, message["ttlSeconds"])
 
         def hear(read):

@@ -36,6 +36,23 @@ class Drawing:
         _drawing = False
 
 
+class Awaiting:
+    """While the cell is a task."""
+
+    def __init__(self, task):
+        self._task = task
+
+    def __enter__(self):
+        global _task
+        _task = self._task
+        if _pending:
+            _task.cancel()
+
+    def __exit__(self, *_error):
+        global _task
+        _task = None
+
+
 def install():
     """Again before each cell: the last one may have had a handler of its own."""
     if signal.getsignal(signal.SIGINT) is not _on_signal:
@@ -51,17 +68,9 @@ def begin(cell_id):
 
 
 def end():
-    global _cell_id, _pending, _task
-    _cell_id = _task = None
+    global _cell_id, _pending
+    _cell_id = None
     _pending = False
-
-
-def await_task(task):
-    """The cell is a task from here on."""
-    global _task
-    _task = task
-    if _pending:
-        task.cancel()
 
 
 def happened():
@@ -99,10 +108,8 @@ def _on_signal(_number, frame):
         raise KeyboardInterrupt if _task is None else asyncio.CancelledError
     if _task is not None:
         _task.get_loop().call_soon_threadsafe(_task.cancel)
-    elif _hits > 1:
-        # Something of ours hangs. The kernel sees to it that a reply is sent nevertheless.
-        raise KeyboardInterrupt
     else:
+        # Nothing of ours is broken off: the cell has not begun, or it is over, or its failure is being told.
         _pending = True
 
 

@@ -1,13 +1,12 @@
 """ipykernel's kernel, running cells our way: variables beside the code, aimed interrupts, a reply in every case."""
 
 import asyncio
-import importlib
 import sys
 
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import Type
 
-from _cellwright import interrupts, typing_in, variables
+from _cellwright import interrupts, own_packages, pip_lines, typing_in, variables
 from _cellwright.shell import Shell
 
 # Kinds of messages that belong to the cell whose code sends them, wherever that code runs.
@@ -56,30 +55,39 @@ class CellKernel(IPythonKernel):
         header = request["header"]
         shell = self.shell
         shell.code = code
-        shell.last_failure = None
+        shell.failures = []
         shell.compile.is_silent = silent
         cell = self.output.begin(header)
         self._forward_input(allow_stdin)
-        result = None
         try:
             interrupts.begin(header["msg_id"])
             _set_variables(shell.user_ns, request)
-            result = await self._run(code, silent, store_history)
+            await self._run(code, silent, store_history)
         except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
-            # Not the cell's own, which the shell has shown: an interrupt between its lines, or the shell stumbled.
-            if shell.last_failure is None:
+            # Not the cell's own, which the shell knows of: an interrupt between its lines, or the shell stumbled.
+            if not shell.failures:
                 shell.showtraceback((type(error), error, error.__traceback__))
         finally:
             interrupts.end()
             self._restore_input()
+        failures, shell.failures = shell.failures, None
         self.output.end(cell)
-        payload = shell.payload_manager.read_payload()
-        shell.payload_manager.clear_payload()
-        reply = {"execution_count": shell.execution_count - 1, "payload": payload, "user_expressions": {}}
-        if result is not None and result.success:
-            return {**reply, "status": "ok"}
-        error = shell.last_failure or {"ename": "Error", "evalue": "", "traceback": []}
-        return {**reply, "status": "error", **error}
+        for told in failures:
+            self.show_failure(told)
+        return {
+            "status": "ok",
+            "execution_count": shell.execution_count - 1,
+            "payload": self._take_payload(),
+            "user_expressions": {},
+            **({"status": "error", **failures[0]} if failures else {}),
+        }
+
+    def _take_payload(self):
+        """What is to be shown in a pager."""
+        manager = self.shell.payload_manager
+        payload = manager.read_payload()
+        manager.clear_payload()
+        return payload
 
     async def _run(self, code, silent, store_history):
         shell = self.shell
@@ -100,21 +108,17 @@ class CellKernel(IPythonKernel):
         try:
             if shell.should_run_async(code, transformed_cell=transformed, preprocessing_exc_tuple=broken):
                 task = asyncio.ensure_future(running)
-                interrupts.await_task(task)
-                result = await task
+                with interrupts.Awaiting(task):
+                    result = await task
             else:
                 result = _run_at_once(running)
         finally:
             shell.events.trigger("post_execute")
             if not silent:
                 shell.events.trigger("post_run_cell", result)
-        return result
 
     def show_failure(self, content):
         """An exception, in the output of the cell that raised it."""
-        cell = self.output.cell if self.output is not None else None
-        if cell is not None:
-            self.output.end(cell)
         self.session.send(self.iopub_socket, "error", content, parent={}, ident=self._topic("error"))
 
     def raw_input(self, prompt=""):
@@ -147,7 +151,9 @@ class CellKernel(IPythonKernel):
         if "inspect" in question:
             answer = {"variables": variables.answer(self.shell.user_ns, question["inspect"])}
         elif "refresh" in question:
-            importlib.invalidate_caches()
+            answer = {"loaded": own_packages.refresh()}
+        elif "pipLines" in question:
+            answer = {"lines": pip_lines.find(question["pipLines"])}
         self.session.send(stream, "cellwright_reply", answer, request, ident)
 
     def _make_sure_of_interrupt(self, _stream, _ident, request):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 
 
@@ -19,6 +20,7 @@ def become_kernel(request_fd, heartbeat_fd, report_fd):
         # Opened here: in the jail these files are not to be seen.
         journal_fd = os.open(request["journalFile"], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         wall_in(request, keep=(journal_fd, heartbeat_fd, report_fd))
+        time.tzset()
         widen(request.get("threads"))
         os.write(report_fd, b"ok")
         os.close(report_fd)

@@ -1,18 +1,90 @@
-"""Lines that are exactly `%pip install …` or `!pip install …`: the server has installed what they name by now."""
+"""Lines of a cell that install packages: `%pip install …`, `!pip install …` and what people write instead.
 
+The server asks which they are, and installs what they name before the cell runs. When they run, they only say so.
+"""
+
+import ast
 import re
+import shlex
 
-_LINE = re.compile(r"^(\s*)[!%]\s*pip3?\s+install\b(.*)$", re.DOTALL)
+from IPython.core.inputtransformer2 import TransformerManager
+
+from _cellwright import own_packages
+
+_INSTALL = re.compile(
+    r"\s*(?:(?:\{sys\.executable\}|python3?(?:\.\d+)?)\s+-m\s+)?(?:uv\s+)?pip3?\s+install(?:\s+(.*))?$", re.DOTALL
+)
+# What is done with the output, of which there is none to speak of.
+_REDIRECTED = re.compile(r"(?:\s*(?:(?:&|[12])?>>?\s*(?:/dev/null|&[12])|\|\s*(?:tail|head)(?:\s+-n?\s*\d+)?))+\s*$")
+_OPERATORS = re.compile(r"[;&|<>`$]")
+# IPython takes this for a magic where it is all there is.
+_BARE = re.compile(r"\s*pip3?\s+install\b[^\n]*\s*$")
 
 
-def replace(lines):
-    """An input transformer of IPython's."""
-    return [_said(line) for line in lines]
+def find(code):
+    """The lines, as they would run, and the words after `pip install`: None if it is more than a list of words."""
+    if _BARE.match(code):
+        code = "%" + code.lstrip()
+    lines = []
+    try:
+        source = TransformerManager().transform_cell(code)
+        _Visitor(lines).visit(compile(source, "<cell>", "exec", _FLAGS, dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # The cell fails by itself.
+        return []
+    return lines
 
 
-def _said(line):
-    found = _LINE.match(line.rstrip("\n"))
-    if not found:
-        return line
-    indent, what = found.groups()
-    return f"{indent}print({f'pip install{what}: done before this cell began.'!r})\n"
+_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+class Replaced(ast.NodeTransformer):
+    """For IPython's list of transformers."""
+
+    def visit_Expr(self, node):
+        text = _command(node)
+        if text is None:
+            return node
+        said = f"{text.strip()}: done before this cell began.{own_packages.remark()}"
+        line = ast.copy_location(ast.parse(f"print({said!r})").body[0], node)
+        return ast.fix_missing_locations(line)
+
+
+class _Visitor(ast.NodeVisitor):
+    def __init__(self, lines):
+        self._lines = lines
+
+    def visit_Expr(self, node):
+        text = _command(node)
+        if text is not None:
+            self._lines.append({"text": text.strip(), "words": _words(text)})
+
+
+def _command(node):
+    """The command of a statement that is what IPython makes of a line with ! or %, if it installs."""
+    call = node.value
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.keywords):
+        return None
+    shell = call.func.value
+    if not (isinstance(shell, ast.Call) and isinstance(shell.func, ast.Name) and shell.func.id == "get_ipython"):
+        return None
+    if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in call.args):
+        return None
+    words = [each.value for each in call.args]
+    if not (call.func.attr == "system" and len(words) == 1 or call.func.attr == "run_line_magic" and len(words) == 2):
+        return None
+    text = " ".join(words)
+    return text if _INSTALL.match(text) else None
+
+
+def _words(text):
+    rest = _REDIRECTED.sub("", _INSTALL.match(text).group(1) or "")
+    try:
+        words = shlex.split(rest, comments=True)
+        # Within quotes these are part of a requirement, `"pandas>=2"`.
+        lexer = shlex.shlex(rest, posix=True, punctuation_chars=";&|<>")
+        lexer.whitespace_split = True
+        pieces = list(lexer)
+    except ValueError:
+        return None
+    return None if pieces != words and any(_OPERATORS.match(piece) for piece in pieces) else words

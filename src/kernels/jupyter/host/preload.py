@@ -16,17 +16,17 @@ SINGLE_THREADED = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 
-# What the start of a kernel imports besides what `ipykernel.kernelapp` does; not all versions have all of them.
+# What the start of a kernel imports besides what `boot.prepare` does; not all versions have all of them.
 KERNEL_MODULES = [
-    "ipykernel.kernelapp",
-    "ipykernel.ipkernel",
-    "ipykernel.zmqshell",
-    "ipykernel.debugger",
+    "_cellwright.orphan",
     "IPython.core.completerlib",
-    "IPython.extensions.storemagic",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.oinspect",
+    "IPython.utils.wildcard",
     "matplotlib_inline.backend_inline",
+    "tornado.platform.asyncio",
     "sqlite3",
-    "uuid",
 ]
 
 # Each changes the number of threads of a library that has been loaded with one.

@@ -22,8 +22,8 @@ class CellCompiler(CachingCompiler):
 
 class Shell(ZMQInteractiveShell):
     code = ""
-    # What a cell that failed was told; ipykernel puts it into its reply.
-    last_failure = None
+    # Exceptions that a cell has raised, told at its end; None while no cell runs.
+    failures = None
     _is_quiet = False
 
     def adapt(self):
@@ -63,15 +63,21 @@ class Shell(ZMQInteractiveShell):
 
     def _report(self, error):
         name, message, lines = failure.describe(error, self.code)
-        self.last_failure = {"ename": name, "evalue": message, "traceback": lines}
-        self._last_traceback = lines
-        self.kernel.show_failure(self.last_failure)
+        told = {"ename": name, "evalue": message, "traceback": lines}
+        if self.failures is None:
+            self.kernel.show_failure(told)
+        else:
+            # After the figures that were open when it happened.
+            self.failures.append(told)
 
     def _show_figures(self, result):
-        error = result.error_in_exec or result.error_before_exec if result is not None else KeyboardInterrupt()
+        error = result.error_in_exec or result.error_before_exec if result is not None else None
         value = result.result if result is not None else None
-        with interrupts.Drawing():
-            plots.end_cell(value, interrupts.happened() and error is not None)
+        try:
+            with interrupts.Drawing():
+                plots.end_cell(value, interrupts.happened() and (result is None or error is not None))
+        except KeyboardInterrupt as interrupt:
+            self._report(interrupt)
 
 
 def _leave(code=None):

@@ -42,6 +42,7 @@ def main():
         start_again(settings)
     server = fork_server.ForkServer(
         socket_path=settings["name"] + ".sock",
+        requests_folder=settings["name"] + ".forks",
         idle_seconds=settings["idleSeconds"],
         hello={"pid": os.getpid(), "start": fork_server.start_of(os.getpid()), "loaded": loaded, "left": settings["left"]},
     )

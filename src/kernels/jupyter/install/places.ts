@@ -73,7 +73,9 @@ async function usualIndex(
         return false;
       },
     });
-    const found = /--(?:default-index|index-url)\b[\s\S]{0,200}?\((?:by )?default:? <?(https?:\/\/[^\s)>]+)/.exec(said)?.[1];
+    const found = /--(?:default-index|index-url)\b[\s\S]{0,200}?\((?:by )?default:? <?(https?:\/\/[^\s)>]+)/.exec(
+      said,
+    )?.[1];
     if (found) return indexAddress(found, "pip's default");
   }
   return undefined;

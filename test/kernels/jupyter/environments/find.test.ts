@@ -274,7 +274,7 @@ describe("what is wrong is said with the command that mends it", () => {
       (world: World) => world.conda("miniconda3/envs/bare", { python: false }),
       "bare",
       /has no Python/,
-      /`conda install -p \S+miniconda3\/envs\/bare'? -c conda-forge python ipykernel`/,
+      /`conda install -p .*miniconda3\/envs\/bare'? -c conda-forge python ipykernel`/,
     ],
   ])("%s", async (_, prepare, name, message, hint) => {
     const world = createWorld();

@@ -1,0 +1,222 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Log } from "../../../log.ts";
+import { normalName, normalRequirement, normalRequirements } from "../../../packages/requirement.ts";
+import { requirementsOf } from "../../../packages/script-block.ts";
+import type { InstalledPackage, InstallOptions } from "../../kernel.ts";
+import { isExecutable } from "../environments/candidate.ts";
+import type { PythonEnvironment } from "../environments/environment.ts";
+import { writableFolderOf } from "../environments/trust.ts";
+import { findUv } from "../environments/uv.ts";
+import type { Ask, JupyterKernelParts, KernelInstaller } from "../kernel.ts";
+import { failureOf, packageError } from "./failure.ts";
+import { openGateway } from "./gateway.ts";
+import { moveIntoOverlay, openOverlay } from "./overlay.ts";
+import { type PipLine, wantedOf } from "./pip-line.ts";
+import { findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
+import { runInstall } from "./run.ts";
+
+export interface InstallerConfig extends PlacesConfig {
+  /** Where uv is if we have fetched it. */
+  cacheDir: string;
+  /** Folders that code of sessions can write: nothing from there is run outside a jail. */
+  writableByCode: string[];
+  /** False: `--jail none`. */
+  jailed: boolean;
+  log: Log;
+}
+
+export interface PackagesSlot {
+  runDir: string;
+}
+
+/** What a kernel's start needs to know about the packages of its session. */
+export interface SessionPackages {
+  /** Lives as long as the session has its run folder: kernels that follow each other find the same packages. */
+  overlayDir: string;
+  /** Why the kernel must not be forked from a process that has imported the environment's packages already. */
+  coldReason?: string | undefined;
+  installer: NonNullable<JupyterKernelParts["installer"]>;
+}
+
+export type OpenPackages = (
+  slot: PackagesSlot,
+  environment: () => Promise<PythonEnvironment>,
+) => Promise<SessionPackages>;
+
+/** Names of the session's packages that the environment has, too; beside the folder of packages. */
+const REPLACED_FILE = "replaced-packages.json";
+
+/** Installs packages for single sessions, into a folder of theirs and in a jail of its own. */
+export function createInstaller(config: InstallerConfig): OpenPackages {
+  const places = new Map<string, Promise<PackagePlaces>>();
+  /** By run folder: one installation at a time in a session, through a restart of its kernel, too. */
+  const queues = new Map<string, Promise<void>>();
+
+  const inTurn = async <T>(runDir: string, work: () => Promise<T>): Promise<T> => {
+    const before = queues.get(runDir) ?? Promise.resolve();
+    const result = before.then(work);
+    const over = result.then(
+      () => {},
+      () => {},
+    );
+    queues.set(runDir, over);
+    void over.then(() => {
+      if (queues.get(runDir) === over) queues.delete(runDir);
+    });
+    return result;
+  };
+
+  const placesFor = (environment: PythonEnvironment, uv: string | undefined): Promise<PackagePlaces> => {
+    const found = places.get(environment.python) ?? findPlaces(config, programsToAsk(environment, uv, config));
+    places.set(environment.python, found);
+    found.catch(() => places.delete(environment.python));
+    return found;
+  };
+
+  return async ({ runDir }, findEnvironment) => {
+    const overlayDir = await openOverlay(runDir);
+    const replacedFile = join(runDir, REPLACED_FILE);
+    const replaced = await readNames(replacedFile);
+
+    const install: Install = async (requirements, { upgrade, signal, progress = () => {} }) => {
+      const environment = await findEnvironment();
+      const uv = uvFor(environment, config);
+      const { indexes, folders, way } = await placesFor(environment, uv);
+      const { jailed, log } = config;
+      const gateway = await openGateway({ indexes, way, jailed, progress, log });
+      const folder = await mkdtemp(join(runDir, "installing-"));
+      try {
+        const run = { environment, requirements, upgrade, gateway, folders, uv, folder, overlayDir, jailed, signal };
+        const result = await runInstall(run);
+        if (result.failure !== undefined) {
+          const hasIndex = indexes.length > 0;
+          throw failureOf(result, { requirements, environment, facts: gateway.facts, hasIndex });
+        }
+        signal.throwIfAborted();
+        await moveIntoOverlay(join(folder, "site"), overlayDir);
+        const names = [...new Set([...(await readNames(replacedFile)), ...result.replaced])];
+        if (result.replaced.length > 0) await writeFile(replacedFile, JSON.stringify(names));
+        return result.packages;
+      } finally {
+        await gateway.close();
+        await rm(folder, { recursive: true, force: true });
+      }
+    };
+
+    return {
+      overlayDir,
+      ...(replaced.length > 0 && {
+        coldReason: `the session has packages of its own in place of the environment's: ${replaced.join(", ")}`,
+      }),
+      installer: (ask) => kernelInstaller(ask, (...args) => inTurn(runDir, () => install(...args))),
+    };
+  };
+}
+
+type Install = (
+  requirements: string[],
+  options: InstallOptions & { upgrade: boolean },
+) => Promise<(InstalledPackage & { modules: string[] })[]>;
+
+/** A cell in which a line may install something. Only then is the kernel asked. */
+const maybeInstalls = /\bpip3?\s+install\b/;
+
+function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
+  const ending = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  /** The requirement of each package that was asked for last: what a cell that runs again does not ask for again. */
+  const latest = new Map<string, string>();
+
+  const install = async (
+    given: string[],
+    options: InstallOptions & { upgrade: boolean },
+  ): Promise<InstalledPackage[]> => {
+    const requirements = normalRequirements(given);
+    options.progress?.(`installing ${requirements.join(", ")}`);
+    const signal = AbortSignal.any([options.signal, ending.signal]);
+    const work = installInTurn(requirements, { ...options, signal });
+    running.add(work);
+    try {
+      const packages = await work;
+      for (const requirement of requirements) latest.set(nameOf(requirement), requirement);
+      const loaded = new Set(strings((await ask({ refresh: true }))?.loaded));
+      return packages.map(({ name, version, modules }) => ({
+        name,
+        version,
+        ...(modules.some((module) => loaded.has(module)) && { outdated: true }),
+      }));
+    } finally {
+      running.delete(work);
+    }
+  };
+
+  return {
+    async prepare(code, options) {
+      const lines = maybeInstalls.test(code) ? await pipLines(ask, code) : [];
+      const wanted = lines.map(wantedOf);
+      const upgrade = wanted.some((line) => line.upgrade);
+      const named = [...(requirementsOf(code) ?? []), ...wanted.flatMap(({ requirements }) => requirements)];
+      const isNew = (requirement: string) => latest.get(nameOf(requirement)) !== normalRequirement(requirement);
+      if (named.some(isNew) || upgrade) await install(named, { ...options, upgrade });
+    },
+    install: (requirements, options) => install(requirements, { ...options, upgrade: false }),
+    async end() {
+      ending.abort(packageError("The session's kernel ended before the packages were there.", "Install them again."));
+      await Promise.allSettled(running);
+    },
+  };
+}
+
+async function pipLines(ask: Ask, code: string): Promise<PipLine[]> {
+  const answer = await ask({ pipLines: code });
+  if (!Array.isArray(answer?.lines)) {
+    throw packageError(
+      "The kernel is busy in native code and did not say what this cell installs.",
+      "Use install_packages, or run the cell again.",
+    );
+  }
+  return answer.lines.map((line: { text?: unknown; words?: unknown }) => ({
+    text: String(line?.text),
+    words: Array.isArray(line?.words) ? strings(line.words) : null,
+  }));
+}
+
+function strings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
+}
+
+function nameOf(requirement: string): string {
+  return normalName(/^[A-Za-z0-9._-]*/.exec(requirement.trim())?.[0] ?? "");
+}
+
+async function readNames(file: string): Promise<string[]> {
+  try {
+    return strings(JSON.parse(await readFile(file, "utf8")));
+  } catch {
+    return [];
+  }
+}
+
+/** That of the environment itself, or of the machine; it is run in the jail only. */
+function uvFor({ python }: PythonEnvironment, { env, cacheDir }: InstallerConfig): string | undefined {
+  const own = join(dirname(python), process.platform === "win32" ? "uv.exe" : "uv");
+  return isExecutable(own) ? own : findUv(env, cacheDir);
+}
+
+/** Programs that know the usual index, with the question. They are run outside the jail. */
+function programsToAsk(
+  environment: PythonEnvironment,
+  uv: string | undefined,
+  { writableByCode }: InstallerConfig,
+): [string, ...string[]][] {
+  const isSafe = (path: string, python: string) => writableFolderOf({ path, python }, writableByCode) === undefined;
+  const { python, prefix, writablePaths } = environment;
+  const ownPip = writablePaths.length === 0 && isSafe(prefix, python);
+  return [
+    ...(ownPip ? [[python, "-I", "-m", "pip", "download", "--help"] as [string, ...string[]]] : []),
+    ...(uv && isSafe(uv, uv) ? [[uv, "pip", "install", "--help"] as [string, ...string[]]] : []),
+    ["pip", "download", "--help"],
+    ["pip3", "download", "--help"],
+  ];
+}

@@ -1,0 +1,288 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer as createHttpServer, request, type Server } from "node:http";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { isPrivateAddress } from "../../src/jail/addresses.ts";
+import { readGreeting } from "../../src/jail/client-hello.ts";
+import { localJail } from "../../src/jail/local-jail.ts";
+import { parseNetRules } from "../../src/jail/net-rules.ts";
+import { type NetProxy, openProxy } from "../../src/jail/proxy.ts";
+import { createLog } from "../../src/log.ts";
+import { testPython } from "../support/pythons.ts";
+import { describeWith } from "../support/requirements.ts";
+import { forked, spawned } from "./jailed.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "cellwright-proxy-"));
+const logged: string[] = [];
+const log = createLog("warn", (line) => logged.push(line));
+/** What names lead to in this test, and which were asked for. */
+const names: Record<string, string[]> = {
+  "named.example": ["127.0.0.1"],
+  "rebound.example": ["127.0.0.1"],
+  "metadata.example": ["169.254.169.254"],
+};
+const asked: string[] = [];
+let web: Server;
+let port: number;
+let proxy: NetProxy;
+
+/** Its address is named, because the test's web server is on this machine: what is refused is so by name or port. */
+beforeAll(async () => {
+  web = createHttpServer((incoming, outgoing) => {
+    if (incoming.url === "/away") outgoing.writeHead(302, { location: "http://elsewhere.example/" }).end();
+    // As much as does not fit into any buffer on the way.
+    else if (incoming.url === "/large") outgoing.end(Buffer.alloc(3_000_000));
+    else outgoing.end(`${incoming.method} ${incoming.headers.host} ${incoming.url}`);
+  });
+  port = await listening(web);
+  proxy = await open([`named.example:${port}`, "127.0.0.1"]);
+});
+afterAll(async () => {
+  web.close();
+  await proxy.dispose();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function open(allow: string[]): Promise<NetProxy> {
+  const resolve = async (host: string) => {
+    asked.push(host);
+    return names[host] ?? [host];
+  };
+  return openProxy({ folder: mkdtempSync(join(folder, "p-")), allow, log, resolve });
+}
+
+function listening(server: Server | ReturnType<typeof createServer>): Promise<number> {
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+/** A plain request through the proxy. */
+function get(url: string, via: NetProxy = proxy, headers: Record<string, string> = {}) {
+  return new Promise<{ status: number; text: string; location: string | undefined }>((resolve, reject) => {
+    const asking = request({ socketPath: via.socketPath, path: url, headers }, (response) => {
+      let text = "";
+      response.on("data", (chunk) => {
+        text += chunk;
+      });
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, text, location: response.headers.location }),
+      );
+    });
+    asking.on("error", reject).end();
+  });
+}
+
+/** A tunnel through the proxy: what was answered, and the connection. */
+function tunnel(authority: string, via: NetProxy = proxy): Promise<{ status: number; socket: Socket }> {
+  return new Promise((resolve) => {
+    const socket = connect(via.socketPath);
+    socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`);
+    socket.once("data", (data) => resolve({ status: Number(String(data).split(" ")[1]), socket }));
+    socket.on("error", () => {});
+  });
+}
+
+describe("plain requests", () => {
+  test("to a host that is named get there, and with its own name as Host", async () => {
+    const answer = await get(`http://named.example:${port}/path?x=1`, proxy, { host: "other.example" });
+    expect(answer).toMatchObject({ status: 200, text: `GET named.example:${port} /path?x=1` });
+  });
+
+  test("to another host are refused before its name is looked up, and that is logged", async () => {
+    const answer = await get("http://secret-data.attacker.example/");
+    expect(answer).toMatchObject({ status: 403, text: expect.stringContaining("attacker.example is not allowed") });
+    expect(asked).not.toContain("secret-data.attacker.example");
+    expect(logged.join("")).toContain("network refused: secret-data.attacker.example is not allowed");
+  });
+
+  test("to another port are refused", async () => {
+    expect(await get("http://named.example:22/")).toMatchObject({ status: 403 });
+  });
+
+  test("are judged each by itself: a redirect does not lead out", async () => {
+    const { status, location } = await get(`http://named.example:${port}/away`);
+    expect(status).toBe(302);
+    expect(await get(location ?? "")).toMatchObject({ status: 403 });
+  });
+
+  test("that are not for a proxy are refused", async () => {
+    expect(await get("/path")).toMatchObject({ status: 403 });
+  });
+});
+
+describe("addresses", () => {
+  test("that are private are refused, however they are written, unless they are named", async () => {
+    const open1 = await open(["*", `*:${port}`]);
+    for (const host of [
+      "127.0.0.1",
+      "localhost",
+      "2130706433",
+      "0x7f.1",
+      "[::1]",
+      "[::ffff:127.0.0.1]",
+      "169.254.169.254",
+    ]) {
+      expect({ host, ...(await get(`http://${host}:${port}/`, open1)) }).toMatchObject({ host, status: 403 });
+    }
+    for (const name of ["rebound.example", "metadata.example"]) {
+      expect((await get(`http://${name}/`, open1)).text).toContain("not on the public internet");
+    }
+    await open1.dispose();
+    const open2 = await open(["rebound.example", `rebound.example:${port}`, "127.0.0.0/8"]);
+    expect(await get(`http://rebound.example:${port}/`, open2)).toMatchObject({ status: 200 });
+    expect((await tunnel(`127.0.0.1:${port}`, open2)).status).toBe(403);
+    await open2.dispose();
+  });
+
+  test("of the public internet are told from all others", () => {
+    const inner = ["10.1.2.3", "100.64.0.1", "172.31.0.1", "192.168.1.1", "0.0.0.0", "224.0.0.1", "255.255.255.255"];
+    const inner6 = [
+      "::",
+      "::1",
+      "fe80::1%eth0",
+      "fd00:ec2::254",
+      "::ffff:10.0.0.1",
+      "64:ff9b::a00:1",
+      "2002:a00:1::",
+      "ff02::1",
+    ];
+    for (const address of [...inner, ...inner6])
+      expect({ address, is: isPrivateAddress(address) }).toEqual({ address, is: true });
+    for (const address of ["1.1.1.1", "93.184.216.34", "2606:4700::1111"])
+      expect(isPrivateAddress(address)).toBe(false);
+  });
+});
+
+describe("tunnels", () => {
+  test("carry what is said in them, both ways, to a port that is named", async () => {
+    const echo = createServer((socket) => socket.pipe(socket));
+    const echoPort = await listening(echo);
+    const via = await open([`named.example:${echoPort}`, "127.0.0.1"]);
+    const { status, socket } = await tunnel(`named.example:${echoPort}`, via);
+    expect(status).toBe(200);
+    const answer = new Promise((resolve) => socket.once("data", (data) => resolve(String(data))));
+    socket.write("hello");
+    expect(await answer).toBe("hello");
+    socket.destroy();
+    await via.dispose();
+    echo.close();
+  });
+
+  test("to another host are refused before its name is looked up", async () => {
+    expect((await tunnel("tunnel.attacker.example:443")).status).toBe(403);
+    expect(asked).not.toContain("tunnel.attacker.example");
+    for (const authority of ["named.example", "user@named.example:443", "named.example:443/x", "named.example:0"]) {
+      expect({ authority, status: (await tunnel(authority)).status }).toEqual({ authority, status: 403 });
+    }
+  });
+
+  test("are closed when the name said in TLS is another one", async () => {
+    const greetings: string[] = [];
+    const server = createServer((socket) => socket.on("data", (data) => void greetings.push(name(data))));
+    const serverPort = await listening(server);
+    const via = await open([`named.example:${serverPort}`, "127.0.0.1"]);
+    for (const servername of ["named.example", "hidden.example"]) {
+      const { socket } = await tunnel(`named.example:${serverPort}`, via);
+      const closed = new Promise((resolve) => socket.once("close", resolve));
+      const tls = connectTls({ socket, servername, rejectUnauthorized: false }).on("error", () => {});
+      if (servername === "named.example") await expect.poll(() => greetings).toEqual(["named.example"]);
+      else await closed;
+      tls.destroy();
+    }
+    expect(greetings).toEqual(["named.example"]);
+    expect(logged.join("")).toContain("a connection to named.example was for another host");
+    await via.dispose();
+    server.close();
+  });
+
+  function name(data: Uint8Array): string {
+    const greeting = readGreeting(data);
+    return greeting.kind === "tls" ? (greeting.serverName ?? "none") : greeting.kind;
+  }
+});
+
+describe("rules", () => {
+  const rules = parseNetRules([
+    "example.org",
+    "*.example.net",
+    "host.example:8443",
+    "10.1.0.0/16",
+    "[::1]:80",
+    "Upper.Example.",
+  ]);
+  test.each([
+    ["example.org", 443, true],
+    ["example.org", 22, false],
+    ["www.example.org", 443, false],
+    ["notexample.org", 443, false],
+    ["a.b.example.net", 80, true],
+    ["example.net", 443, false],
+    ["evilexample.net", 443, false],
+    ["host.example", 8443, true],
+    ["host.example", 443, false],
+    ["10.1.2.3", 443, true],
+    ["10.2.2.3", 443, false],
+    ["::1", 80, true],
+    ["upper.example", 443, true],
+  ])("%s:%i", (host, wantedPort, isAllowed) => {
+    expect(rules.refuseHost(host, wantedPort) === undefined).toBe(isAllowed);
+  });
+
+  test("a rule that is none is named", () => {
+    for (const wrong of ["http://example.org", "exa mple.org", "10.0.0.0/99", ""]) {
+      expect(() => parseNetRules([wrong])).toThrow(/not a host|neither|not a network/);
+    }
+  });
+});
+
+describe("a first message", () => {
+  test("is read in pieces, and nonsense in it is no crash", async () => {
+    const server = createServer();
+    const serverPort = await listening(server);
+    const hello = new Promise<Buffer>((resolve) => server.once("connection", (socket) => socket.once("data", resolve)));
+    const tls = connectTls({ port: serverPort, host: "127.0.0.1", servername: "some.example" }).on("error", () => {});
+    const bytes = await hello;
+    tls.destroy();
+    server.close();
+    expect(readGreeting(bytes)).toEqual({ kind: "tls", serverName: "some.example" });
+    for (let length = 0; length < bytes.length; length += 1) {
+      expect(readGreeting(bytes.subarray(0, length)).kind).toBe("incomplete");
+    }
+    for (let at = 0; at < bytes.length; at += 1) {
+      const broken = Buffer.from(bytes);
+      broken[at] = 255;
+      expect(["tls", "other", "incomplete"]).toContain(readGreeting(broken).kind);
+    }
+    expect(readGreeting(Buffer.from("GET / HTTP/1.1"))).toEqual({ kind: "other" });
+  });
+});
+
+describeWith("bubblewrap", "code in a jail with allowed hosts", () => {
+  const python = testPython("debian");
+  const script = join(import.meta.dirname, "fetch.py");
+
+  test.each([forked, spawned])("gets there through the proxy and by no other way ($name)", async (way) => {
+    const jail = await localJail({
+      environmentPaths: [],
+      python,
+      supportPaths: [import.meta.dirname],
+      workspaceDir: folder,
+      network: { proxyDir: join(proxy.socketPath, "..") },
+    });
+    const ran = await way.run(script, [String(port)], { python, jail, folder });
+    expect(ran.stderr).toBe("");
+    expect(JSON.parse(ran.stdout)).toEqual({
+      allowed: `GET named.example:${port} /`,
+      many: 20,
+      large: 3_000_000,
+      other: 403,
+      direct: "refused",
+      lookup: "refused",
+      replace: "refused",
+    });
+  });
+});

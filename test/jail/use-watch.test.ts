@@ -1,0 +1,80 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, expect, test } from "vitest";
+import { familyOf } from "../../src/jail/processes.ts";
+import { type Watched, watchUse } from "../../src/jail/use-watch.ts";
+
+const MB = 1024 * 1024;
+const folder = mkdtempSync(join(tmpdir(), "cellwright-watch-"));
+const stops: (() => void)[] = [];
+let count = 0;
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function watch(watched: Partial<Watched>): { workspace: string; condemned: string[] } {
+  count += 1;
+  const workspace = join(folder, String(count));
+  mkdirSync(workspace, { recursive: true });
+  if (watched.folders?.[0]) writeFileSync(join(workspace, "before"), Buffer.alloc(80 * MB));
+  const condemned: string[] = [];
+  const { stop } = watchUse({
+    processes: async () => [process.pid],
+    diskMb: 20,
+    isBusy: () => true,
+    condemn: (reason) => condemned.push(reason),
+    ...watched,
+    folders: [workspace],
+  });
+  stops.push(stop);
+  return { workspace, condemned };
+}
+
+const slow = { timeout: 20_000 };
+
+test("a session whose files grow beyond the limit is condemned once, and one below is not", async () => {
+  const { workspace, condemned } = watch({});
+  const other = watch({});
+  writeFileSync(join(other.workspace, "small"), Buffer.alloc(10 * MB));
+  for (const name of ["a", "b", "c"]) writeFileSync(join(workspace, name), Buffer.alloc(20 * MB));
+  await expect
+    .poll(() => condemned, slow)
+    .toEqual(["The kernel was ended because its files grew beyond the limit of 20 MB."]);
+  expect(other.condemned).toEqual([]);
+});
+
+test("files without a name count", async () => {
+  const { workspace, condemned } = watch({});
+  const file = join(workspace, "nameless");
+  const descriptor = openSync(file, "w");
+  unlinkSync(file);
+  for (let written = 0; written < 60; written += 1) writeSync(descriptor, Buffer.alloc(MB));
+  await expect.poll(() => condemned.length, slow).toBe(1);
+});
+
+test("what was there before is not held against it, and between cells it is looked at, too", async () => {
+  const { workspace, condemned } = watch({ folders: ["full"], isBusy: () => false });
+  // Until the first look is over nothing is known of what was there.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(condemned).toEqual([]);
+  writeFileSync(join(workspace, "more"), Buffer.alloc(60 * MB));
+  await expect.poll(() => condemned.length, slow).toBe(1);
+});
+
+test("where memory is to be watched, the sum of all processes counts", async () => {
+  const hold = "import time; held = bytearray(b'x') * (120 << 20); print('held', flush=True); time.sleep(60)";
+  const script = `python3 -c "${hold}" & python3 -c "${hold}" & python3 -c "${hold}" & wait`;
+  const child = spawn("/bin/sh", ["-c", script], { stdio: ["ignore", "pipe", "ignore"], detached: true });
+  try {
+    const processes = () => familyOf(child.pid ?? 0);
+    const { condemned } = watch({ processes, memoryMb: 64 });
+    const generous = watch({ processes, memoryMb: 400 });
+    await expect.poll(() => condemned, slow).toEqual([expect.stringContaining("more than the limit of 64 MB")]);
+    expect(generous.condemned).toEqual([]);
+  } finally {
+    process.kill(-(child.pid ?? 0), "SIGKILL");
+  }
+});
