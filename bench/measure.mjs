@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 /** Median of `count` timings of an async function, in milliseconds. What it returns is not kept. */
 export async function median(count, work) {
   const times = [];
@@ -28,4 +30,39 @@ export class Report {
   get failed() {
     return this.#failed;
   }
+}
+
+/** Medians of several kinds of work, one of each in turn: a noisy moment hits all of them. */
+export async function mediansInTurn(count, works) {
+  const times = works.map(() => []);
+  for (let i = 0; i < count; i += 1) {
+    for (const [column, work] of works.entries()) times[column].push(await median(1, work));
+  }
+  return times.map((column) => column.sort((a, b) => a - b)[Math.floor(count / 2)]);
+}
+
+export function descendants(pid) {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .trim()
+    .split(" ")
+    .filter(Boolean)
+    .map(Number);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+/** Resident memory. */
+export function memoryMb(pids) {
+  return pids.reduce(
+    (sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024,
+    0,
+  );
+}
+
+/** Memory with what is shared counted in shares. */
+export function shareOfMemoryMb(pids) {
+  return pids.reduce(
+    (sum, pid) =>
+      sum + Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1] ?? 0) / 1024,
+    0,
+  );
 }

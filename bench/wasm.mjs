@@ -5,12 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Client } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { createWasmProvider } from "../dist/kernels/wasm/provider.js";
 import { findSources } from "../dist/kernels/wasm/sources.js";
 import { createLog } from "../dist/log.js";
-import { median, Report } from "./measure.mjs";
+import { connectTo } from "./client.mjs";
+import { median, mediansInTurn, memoryMb, Report } from "./measure.mjs";
 
 const run = promisify(execFile);
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -86,12 +85,8 @@ async function measureWarmCell() {
   const empty = () => noop.client.callTool({ name: "noop", arguments: {} });
   const whole = () => cellwright.run("1 + 1", session_id);
   for (const warmUp of [raw, empty, whole]) await median(100, warmUp);
-  // One of each in turn: a noisy moment hits all three, and each finds its process as idle as a real call would.
-  const times = [[], [], []];
-  for (let i = 0; i < 600; i += 1) {
-    for (const [column, work] of [raw, empty, whole].entries()) times[column].push(await median(1, work));
-  }
-  const [rawMs, emptyMs, wholeMs] = times.map((column) => column.sort((a, b) => a - b)[300]);
+  // In turn, because each is then to find its process as idle as a real call would.
+  const [rawMs, emptyMs, wholeMs] = await mediansInTurn(600, [raw, empty, whole]);
   report.say(
     "1 + 1, ms: kernel alone / empty MCP call / through stdio",
     [rawMs, emptyMs, wholeMs].map((ms) => ms.toFixed(2)).join(" / "),
@@ -117,29 +112,8 @@ async function measureFlood() {
   report.ratio("server memory at its peak in that flood, MB more", peak - before, { atMost: 64 });
 }
 
-async function connect(args) {
+function connect(args) {
   return connectTo([program, "--data-dir", dataDir, ...args]);
-}
-
-async function connectTo(args) {
-  const transport = new StdioClientTransport({ command: process.execPath, args, stderr: "inherit" });
-  const client = new Client({ name: "bench", version: "1.0.0" });
-  await client.connect(transport);
-  const pid = transport.pid;
-  return {
-    client,
-    pid,
-    children: () => descendants(pid),
-    async run(code, session_id) {
-      const result = await client.callTool(
-        { name: "execute_code", arguments: { code, session_id } },
-        { timeout: 120_000 },
-      );
-      const { status, session_id: id } = result._meta["cellwright/execution"];
-      if (status !== "ok") throw new Error(`${status}: ${JSON.stringify(result.content)}`);
-      return id;
-    },
-  };
 }
 
 async function untilIdle({ children }) {
@@ -150,25 +124,9 @@ async function untilIdle({ children }) {
   }
 }
 
-function descendants(pid) {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
-    .trim()
-    .split(" ")
-    .filter(Boolean)
-    .map(Number);
-  return [...children, ...children.flatMap(descendants)];
-}
-
 function cpuTicks(pids) {
   return pids.reduce((sum, pid) => {
     const [, , user, system] = /\) \S( \S+){10} (\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8")) ?? [];
     return sum + Number(user) + Number(system);
   }, 0);
-}
-
-function memoryMb(pids) {
-  return pids.reduce(
-    (sum, pid) => sum + Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024,
-    0,
-  );
 }

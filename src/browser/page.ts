@@ -1,7 +1,7 @@
 import type { BrowserProcess } from "./process.ts";
 
-/** A page that does not close in this time takes its browser with it. */
-const CLOSE_MS = 2_000;
+/** A page that does not close in this time takes its browser with it. On a busy machine it takes seconds. */
+const CLOSE_MS = 15_000;
 
 export interface PageOptions {
   width: number;

@@ -8,8 +8,8 @@ import { DevTools } from "./devtools.ts";
 import { fontSettings, planLaunch, type Walls } from "./launch.ts";
 import { treeMemoryMb } from "./memory.ts";
 
-/** A browser starts in half a second; on a machine that is busy with other things in ten times that. */
-const START_MS = 15_000;
+/** A browser starts in half a second; on a busy machine in many times that. No reply waits so long for it. */
+const START_MS = 60_000;
 /** What is kept of its stderr, for its last words. */
 const MAX_STDERR_CHARS = 4_000;
 /** While pages are open: in this time a page fills some hundred megabytes. */

@@ -1,4 +1,5 @@
 import { openEnvironments } from "../app.ts";
+import { CellwrightError } from "../errors.ts";
 import { OptionError, type Options } from "../options.ts";
 import { showBar } from "./bar.ts";
 
@@ -14,7 +15,8 @@ export async function env(options: Options, [action, name, ...rest]: string[]): 
 async function create(options: Options, name: string | undefined): Promise<number> {
   const environments = await openEnvironments(options);
   const stop = new AbortController();
-  const interrupt = () => stop.abort(new OptionError("It was interrupted; nothing is left of it."));
+  const interrupt = () =>
+    stop.abort(new CellwrightError("env_error", "Interrupted.", { hint: "What was not ready is removed again." }));
   process.once("SIGINT", interrupt).once("SIGTERM", interrupt);
   const bar = showBar(process.stderr);
   const began = performance.now();

@@ -1,5 +1,9 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
 
 /** What a session is limited in. */
 export const controllers = ["memory", "pids", "cpu"] as const;
@@ -21,10 +25,15 @@ export interface CgroupMachine {
   makeGroup(folder: string): Promise<void>;
   /** Writes to a file of a group. It is there: none is ever made. */
   write(file: string, value: string): Promise<void>;
+  /** Whether a process of this user can step into a group by this file. */
+  canJoin(procsFile: string): Promise<boolean>;
 }
 
-/** The group, next to this process, in which all groups of sessions are: it gets one share, whatever their number. */
-const PARENT_GROUP = "cellwright";
+/**
+ * The group, next to this process, in which all groups of sessions are: it gets one share, whatever their number. Not
+ * shared with other users, who could not make groups in it.
+ */
+const PARENT_GROUP = `cellwright-${process.getuid?.() ?? 0}`;
 const SERVER_GROUP = "cellwright-server";
 
 export async function thisMachine(): Promise<CgroupMachine> {
@@ -38,6 +47,7 @@ export async function thisMachine(): Promise<CgroupMachine> {
       });
     },
     write: (file, value) => writeFile(file, value, { flag: "r+" }),
+    canJoin: (procsFile) => succeeds(run("/bin/sh", ["-c", 'echo 0 > "$1"', "sh", procsFile])),
   };
 }
 
@@ -52,9 +62,18 @@ export async function findHierarchies(machine: CgroupMachine): Promise<Hierarchy
       mount.version === 2
         ? await openSecond(own, mount, missing, machine)
         : await openFirst(own, mount, missing, machine);
-    if (hierarchy && hierarchy.controllers.length > 0) found.push(hierarchy);
+    if (hierarchy && (await isUsable(hierarchy.folder, machine))) found.push(hierarchy);
   }
   return found;
+}
+
+/** A folder that can be written to is not yet a group that can be entered. */
+async function isUsable(folder: string, machine: CgroupMachine): Promise<boolean> {
+  const trial = join(folder, `trial-${machine.pid}`);
+  if (!(await succeeds(machine.makeGroup(trial)))) return false;
+  const usable = await machine.canJoin(join(trial, "cgroup.procs"));
+  await succeeds(rmdir(trial));
+  return usable;
 }
 
 interface CgroupMount {

@@ -20,9 +20,12 @@ export { fromWaitStatus, type ProcessExit } from "./exit.ts";
 export interface ProcessLimits {
   /** Files into which the process writes `0`, before it enters a jail, to be counted with its session. */
   procsFiles: string[];
-  /** Writable memory beyond what the process has when the limit is set: MemoryError instead of death. */
+  /**
+   * Writable memory of its own, beyond what the process has when the limit is set: a MemoryError instead of death.
+   * Addresses that are only reserved do not count, so that Node.js, Java and threads work.
+   */
   dataMb?: number;
-  /** Address space beyond what the process has when the limit is set, where no cgroup limits memory. */
+  /** All addresses beyond those at that time, where no cgroup limits memory: memory that is shared counts, too. */
   addressSpaceMb?: number;
   fileSizeMb: number;
   processes: number;
@@ -81,7 +84,10 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
       const groups: Group[] = [];
       for (const hierarchy of hierarchies) {
         const folder = join(hierarchy.folder, name);
-        await machine.makeGroup(folder);
+        if (!(await succeeds(machine.makeGroup(folder)))) {
+          log.warn(`the cgroup ${folder} could not be made`);
+          continue;
+        }
         const set = await setLimits(folder, hierarchy, limits, machine);
         groups.push({ ...hierarchy, folder, controllers: set });
       }
@@ -130,7 +136,8 @@ class CgroupLimits implements SessionLimits {
     this.notes = notesOn(limits, parts.limited);
     this.forProcess = {
       procsFiles: groups.map(({ folder }) => join(folder, "cgroup.procs")),
-      ...(this.limitsMemory ? { dataMb: limits.memoryMb } : { addressSpaceMb: limits.memoryMb }),
+      dataMb: limits.memoryMb,
+      ...(this.limitsMemory ? {} : { addressSpaceMb: limits.memoryMb }),
       fileSizeMb: limits.diskMb,
       processes: limits.pids,
       openFiles: OPEN_FILES,

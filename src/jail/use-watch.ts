@@ -35,10 +35,15 @@ const OWN_MEMORY_MB = 256;
 const MB = 1024 * 1024;
 
 /** Looks at what a session uses of the disk (and of memory), and condemns it when that is too much. */
-export function watchUse(watched: Watched): { stop(): void } {
+export function watchUse(watched: Watched): UseWatching {
   const watch = new UseWatch(watched);
-  void watch.start();
-  return watch;
+  return { started: watch.start(), stop: () => watch.stop() };
+}
+
+export interface UseWatching {
+  /** What was there before has been measured: it is not held against the session. Never rejects. */
+  started: Promise<void>;
+  stop(): void;
 }
 
 class UseWatch {

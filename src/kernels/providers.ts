@@ -73,7 +73,10 @@ async function ofThisMachine(options: Options, log: Log) {
   const orphanTtlMs = options.sessionTtl || ORPHAN_TTL_MS;
   return {
     walls,
-    local: createLocalProvider({ environments, walls, stateDir, orphanTtlMs, startTimeoutMs, log }),
+    local: createLocalProvider({
+      ...{ environments, walls, stateDir, orphanTtlMs, startTimeoutMs, log },
+      packageDir: options.packageDir,
+    }),
     bash: createBashProvider({
       walls,
       // A shell works without a Python, too.

@@ -12,8 +12,10 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 const programPath = process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
 
-/** WASM kernels are what is attacked here. Installing packages is the server's own use of the network, and would hide it. */
-const always = ["--no-install", "--kernel", "wasm"];
+/** Installing packages is the server's own use of the network, and would hide it. */
+const always = ["--no-install"];
+/** What is attacked unless a case says otherwise. */
+const WASM = ["--kernel", "wasm"];
 
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
 function makeDataDir() {
@@ -28,8 +30,15 @@ function programEnv(extra) {
 }
 
 /** Over stdio, with one client. `launcher` is a command to put in front, for limits around the whole program. */
-export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(), launcher = [] } = {}) {
-  const [command, ...rest] = [...launcher, process.execPath, programPath, ...always, "--data-dir", dataDir, ...args];
+export async function startStdio({
+  args = [],
+  env = {},
+  dataDir = makeDataDir(),
+  launcher = [],
+  kernel = WASM,
+} = {}) {
+  const program = [process.execPath, programPath, ...always, ...kernel, "--data-dir", dataDir, ...args];
+  const [command, ...rest] = [...launcher, ...program];
   const transport = new StdioClientTransport({ command, args: rest, env: programEnv(env), stderr: "pipe" });
   let stderr = "";
   transport.stderr?.on("data", (chunk) => {
@@ -53,7 +62,7 @@ export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(),
 export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
   const child = spawn(
     process.execPath,
-    [programPath, "serve", ...always, "--port", "0", "--data-dir", dataDir, ...args],
+    [programPath, "serve", ...always, ...WASM, "--port", "0", "--data-dir", dataDir, ...args],
     {
       env: programEnv(env),
       stdio: ["ignore", "pipe", "pipe"],
@@ -165,7 +174,7 @@ export function rssMb(pid) {
 
 /** The program over stdio without a client: lines are written and read by hand. */
 export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
-  const child = spawn(process.execPath, [programPath, ...always, "--data-dir", dataDir, ...args], {
+  const child = spawn(process.execPath, [programPath, ...always, ...WASM, "--data-dir", dataDir, ...args], {
     env: programEnv(env),
   });
   const lines = [];

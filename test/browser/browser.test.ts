@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Browser } from "../../src/browser/browser.ts";
+import { Page } from "../../src/browser/page.ts";
 import { describeWith } from "../support/requirements.ts";
 import { drawOne, look, openBrowser } from "./support.ts";
 
@@ -11,7 +12,7 @@ const bars = (colour: string) => ({
 const html = (source: string) => ({ type: "html" as const, html: source });
 
 describeWith("chromium", "a browser for figures", () => {
-  const { browser, said } = openBrowser({ limits: { figureMs: 20_000, replyMs: 40_000 } });
+  const { browser, said } = openBrowser();
   afterAll(() => browser.dispose());
 
   test("starts with the first figure, and says behind which walls", async () => {
@@ -110,13 +111,22 @@ describeWith("chromium", "a browser that is attacked or breaks", () => {
   let browser: Browser;
   afterEach(() => browser.dispose());
 
-  test("a program without an end costs its own figure only", async () => {
-    let said: string[];
-    ({ browser, said } = openBrowser({ limits: { figureMs: 4_000 } }));
-    const endless = drawOne(browser, html("<script>for (;;);</script>"));
-    expect(await endless).toBeUndefined();
+  test("a page whose program has no end can be closed, and its browser goes on", async () => {
+    ({ browser } = openBrowser());
+    const running = await browser.running();
+    const page = await Page.open(running, { width: 100, height: 100, scripts: true });
+    const stuck = expect(page.evaluate("for (;;);")).rejects.toThrow("the page is gone");
+    await page.close();
+    await stuck;
     expect(look((await drawOne(browser, html("<b>next</b>")))?.bytes).colours).toBeGreaterThan(5);
-    expect(said).toContain("a figure was not drawn: it took more than 4 s");
+    expect(await browser.running()).toBe(running);
+  });
+
+  test("a figure that takes too long is given up", async () => {
+    let said: string[];
+    ({ browser, said } = openBrowser({ limits: { figureMs: 1_000 } }));
+    expect(await drawOne(browser, html("<script>for (;;);</script>"))).toBeUndefined();
+    expect(said).toContain("a figure was not drawn: it took more than 1 s");
   });
 
   test("a page that takes all memory ends the browser, and the next figure gets a new one", async () => {

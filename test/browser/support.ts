@@ -21,12 +21,15 @@ export async function runCells(python: string, cells: string[], env: Record<stri
   return JSON.parse(stdout);
 }
 
-/** A browser that remembers what it said. */
-export function openBrowser(options: Partial<BrowserOptions> = {}) {
+/** Longer than a test may take: a slow machine is no failure. */
+const patient = { figureMs: 600_000, replyMs: 600_000 };
+
+/** A browser that remembers what it said, and has time. */
+export function openBrowser({ limits, ...options }: Partial<BrowserOptions> = {}) {
   const said: string[] = [];
   const say = (message: string) => void said.push(message);
   const log = { error: say, warn: say, info: say, debug: say };
-  return { browser: new Browser({ jail: "auto", log, ...options }), said };
+  return { browser: new Browser({ jail: "auto", log, limits: { ...patient, ...limits }, ...options }), said };
 }
 
 /** As one reply would have it drawn. */

@@ -56,6 +56,8 @@ describe("cellwright", () => {
     [["serve", "--host", "0.0.0.0"], "--auth-token"],
     [["serve", "--port", "99999"], "expected a whole number from 0 to 65535"],
     [["--kernel", "docker"], "expected one of auto, wasm"],
+    [["env"], "needs `create [NAME]`, `list` or `remove [NAME]`"],
+    [["env", "create", "one", "two"], "Unexpected argument `two`"],
   ])("%j is refused with a sentence and exit code 2", async (args, sentence) => {
     const { code, stdout, stderr } = await cellwright(args);
     expect(code).toBe(2);
@@ -90,5 +92,27 @@ describe("cellwright", () => {
   test("--help and --version answer at once", async () => {
     expect((await cellwright(["--help"])).stdout).toContain("--memory-mb");
     expect((await cellwright(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe("cellwright env", () => {
+  test("list shows the managed environment that is not there yet, and the command for it", async () => {
+    const { code, stdout } = await cellwright(["env", "list"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^\* managed +managed +not ready/);
+    expect(stdout).toContain("`cellwright env create`");
+  });
+
+  test("create without a Python on the machine is a sentence", async () => {
+    const { code, stderr } = await cellwright(["env", "create"], { env: { PATH: "/nowhere" } });
+    expect(code).toBe(1);
+    expect(stderr).toContain("No suitable Python was found on the PATH, none. Install Python 3.10 or newer");
+    expect(stderr).not.toContain("    at ");
+  });
+
+  test("remove of what is not there is a sentence", async () => {
+    const { code, stderr } = await cellwright(["env", "remove", "nothing"]);
+    expect(code).toBe(1);
+    expect(stderr).toContain("Cellwright made no environment `nothing`. `cellwright env create` makes one.");
   });
 });

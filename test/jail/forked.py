@@ -1,6 +1,6 @@
 """Runs a script in the jail of src/jail/host after a fork, as a zygote does: python forked.py REQUEST-FILE
 
-The request: { host, policy, seccomp (hex), limits, script, arguments, leave }. Its exit status is the supervisor's. The
+The request: { host, policy, seccomp (hex), limits, script, arguments, leave, oldSystem }. Its exit is the supervisor's. The
 pid of the supervisor is written to stdout first; with `leave`, a descriptor of that folder is left open before the fork.
 """
 
@@ -14,8 +14,11 @@ request = json.load(open(sys.argv[1]))
 package = types.ModuleType("_cellwright_jail")
 package.__path__ = [request["host"]]
 sys.modules["_cellwright_jail"] = package
-from _cellwright_jail import jail
+from _cellwright_jail import jail, linux
 
+if request.get("oldSystem"):
+    # No such call, as before Linux 5.12.
+    linux._MOUNT_SETATTR = 100000
 if "leave" in request:
     os.set_inheritable(os.open(request["leave"], os.O_RDONLY), True)
 pid = os.fork()

@@ -33,6 +33,8 @@ export interface WayOptions {
   folder: string;
   /** A folder of which the parent has a descriptor open. */
   leave?: string;
+  /** Whether to do without a system call that older systems do not have. */
+  oldSystem?: boolean;
 }
 
 /** Runs a program and does not mind how it ends. */
@@ -46,7 +48,7 @@ export async function outcome(command: string[], env: Record<string, string> = {
 
 /** The command line of `forked.py`, to be run with or without other rights. */
 export function forkedCommand(script: string, args: string[], options: WayOptions & { unjailed?: boolean }): string[] {
-  const { python, jail, limits, folder, leave, unjailed } = options;
+  const { python, jail, limits, folder, leave, oldSystem, unjailed } = options;
   const file = join(folder, `request-${randomBytes(6).toString("hex")}.json`);
   const filter = seccompFilter();
   const request = {
@@ -55,6 +57,7 @@ export function forkedCommand(script: string, args: string[], options: WayOption
     script,
     arguments: args,
     leave,
+    oldSystem,
   };
   writeFileSync(file, JSON.stringify(request), { mode: 0o644 });
   return [python, "-B", join(import.meta.dirname, "forked.py"), file];

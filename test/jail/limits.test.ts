@@ -159,6 +159,8 @@ describeWith("bubblewrap", "a session's limits", () => {
 });
 
 describe("cgroups", () => {
+  const group = `cellwright-${process.getuid?.() ?? 0}`;
+
   /** A file system of cgroups that looks like this one, in which groups get their files. */
   function machine(files: Record<string, string>, mountInfo: string, ownGroups: string): CgroupMachine {
     const root = mkdtempSync(join(folder, "cgroup-"));
@@ -193,6 +195,7 @@ describe("cgroups", () => {
         if (existsSync(above) && !readFileSync(above, "utf8").includes(name)) throw new Error("ENOENT");
         if (!before.includes(name)) writeFileSync(file, `${before.trim()} ${name}\n`);
       },
+      canJoin: async (file) => !file.includes("closed"),
     };
   }
   const second = (root: string) => `30 20 0:26 ${root} ROOT rw,nosuid - cgroup2 cgroup2 rw\n`;
@@ -213,7 +216,7 @@ describe("cgroups", () => {
     expect(setter.means).toEqual(["memory: cgroup v2", "pids: cgroup v2", "cpu: cgroup v2"]);
     const session = await setter.for("s_1", { memoryMb: 100, cpus: 1.5, pids: 30, diskMb: 10 });
     const [procs = ""] = session.forProcess.procsFiles;
-    expect(procs).toContain(`/${user}/cellwright/s_1/cgroup.procs`);
+    expect(procs).toContain(`/${user}/${group}/s_1/cgroup.procs`);
     const value = (name: string) => readFileSync(join(dirname(procs), name), "utf8");
     expect(value("memory.max")).toBe(String(356 * 1024 * 1024));
     expect(value("memory.swap.max")).toBe("0");
@@ -235,7 +238,7 @@ describe("cgroups", () => {
     const setter = await openLimits(log, alone);
     expect(setter.means[0]).toBe("memory: cgroup v2");
     const session = await setter.for("s_4", limits);
-    expect(session.forProcess.procsFiles[0]).toContain("/own/cellwright/s_4/");
+    expect(session.forProcess.procsFiles[0]).toContain(`/own/${group}/s_4/`);
     expect(session.notes.join(" ")).toContain("Processors are not limited");
   });
 
@@ -256,9 +259,15 @@ describe("cgroups", () => {
     expect(setter.means[0]).toBe("memory: cgroup v1");
     const session = await setter.for("s_2", { memoryMb: 100, pids: 30, diskMb: 10 });
     expect(session.forProcess.procsFiles.map((file) => file.replace(/^.*cgroup-[^/]+/, ""))).toEqual([
-      "/memory/cellwright/s_2/cgroup.procs",
-      "/cpu/deep/cellwright/s_2/cgroup.procs",
+      `/memory/${group}/s_2/cgroup.procs`,
+      `/cpu/deep/${group}/s_2/cgroup.procs`,
     ]);
+  });
+
+  test("that cannot be entered are not used", async () => {
+    const mounts = "31 20 0:27 / ROOT/closed rw - cgroup cgroup rw,memory";
+    const setter = await openLimits(log, machine({ "closed/cgroup.procs": "" }, mounts, "5:memory:/\n"));
+    expect(setter.means[0]).toContain("rlimit");
   });
 
   test("where there are none, rlimits hold and what they do not is said", async () => {
@@ -266,6 +275,7 @@ describe("cgroups", () => {
     const session = await setter.for("s_3", limits);
     expect(session.forProcess).toEqual({
       procsFiles: [],
+      dataMb: 128,
       addressSpaceMb: 128,
       fileSizeMb: 8,
       processes: 40,

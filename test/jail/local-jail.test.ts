@@ -150,11 +150,13 @@ for path in ("${data}/new", "${environment}/new"):
     const jail = await policy({ allowRead: [outer] });
     writeFileSync(script, `open("${mounted}/new", "w")`);
     const shown = { ...jail, readOnly: [...jail.readOnly, { from: script, at: script }] };
-    const command = (unjailed: boolean) => forkedCommand(script, [], { python, jail: shown, folder, unjailed });
-    const inMount = (unjailed: boolean) =>
-      outcome(["unshare", "-Urm", "sh", "-c", `mount -t tmpfs x ${mounted} && exec "$@"`, "sh", ...command(unjailed)]);
-    expect(await inMount(true)).toMatchObject({ code: 0 });
-    expect((await inMount(false)).stderr).toContain("Read-only file system");
+    const inMount = (options: { unjailed?: boolean; oldSystem?: boolean }) => {
+      const command = forkedCommand(script, [], { python, jail: shown, folder, ...options });
+      return outcome(["unshare", "-Urm", "sh", "-c", `mount -t tmpfs x ${mounted} && exec "$@"`, "sh", ...command]);
+    };
+    expect(await inMount({ unjailed: true })).toMatchObject({ code: 0 });
+    expect((await inMount({})).stderr).toContain("Read-only file system");
+    expect((await inMount({ oldSystem: true })).stderr).toContain("Read-only file system");
   });
 
   const managed = testPython("managed");

@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, test } from "vitest";
 import { familyOf } from "../../src/jail/processes.ts";
 import { type Watched, watchUse } from "../../src/jail/use-watch.ts";
+import { testPython } from "../support/pythons.ts";
 
 const MB = 1024 * 1024;
 const folder = mkdtempSync(join(tmpdir(), "cellwright-watch-"));
@@ -15,13 +16,13 @@ afterEach(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function watch(watched: Partial<Watched>): { workspace: string; condemned: string[] } {
+async function watch(watched: Partial<Watched>): Promise<{ workspace: string; condemned: string[] }> {
   count += 1;
   const workspace = join(folder, String(count));
   mkdirSync(workspace, { recursive: true });
-  if (watched.folders?.[0]) writeFileSync(join(workspace, "before"), Buffer.alloc(80 * MB));
+  if (watched.folders) writeFileSync(join(workspace, "before"), Buffer.alloc(80 * MB));
   const condemned: string[] = [];
-  const { stop } = watchUse({
+  const { started, stop } = watchUse({
     processes: async () => [process.pid],
     diskMb: 20,
     isBusy: () => true,
@@ -30,14 +31,15 @@ function watch(watched: Partial<Watched>): { workspace: string; condemned: strin
     folders: [workspace],
   });
   stops.push(stop);
+  await started;
   return { workspace, condemned };
 }
 
 const slow = { timeout: 20_000 };
 
 test("a session whose files grow beyond the limit is condemned once, and one below is not", async () => {
-  const { workspace, condemned } = watch({});
-  const other = watch({});
+  const { workspace, condemned } = await watch({});
+  const other = await watch({});
   writeFileSync(join(other.workspace, "small"), Buffer.alloc(10 * MB));
   for (const name of ["a", "b", "c"]) writeFileSync(join(workspace, name), Buffer.alloc(20 * MB));
   await expect
@@ -47,18 +49,21 @@ test("a session whose files grow beyond the limit is condemned once, and one bel
 });
 
 test("files without a name count", async () => {
-  const { workspace, condemned } = watch({});
+  const { workspace, condemned } = await watch({});
   const file = join(workspace, "nameless");
   const descriptor = openSync(file, "w");
   unlinkSync(file);
   for (let written = 0; written < 60; written += 1) writeSync(descriptor, Buffer.alloc(MB));
   await expect.poll(() => condemned.length, slow).toBe(1);
+  closeSync(descriptor);
 });
 
 test("what was there before is not held against it, and between cells it is looked at, too", async () => {
-  const { workspace, condemned } = watch({ folders: ["full"], isBusy: () => false });
-  // Until the first look is over nothing is known of what was there.
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  const { workspace, condemned } = await watch({ folders: ["full"], isBusy: () => false });
+  writeFileSync(join(workspace, "little"), Buffer.alloc(2 * MB));
+  const another = await watch({ isBusy: () => false });
+  for (const name of ["a", "b"]) writeFileSync(join(another.workspace, name), Buffer.alloc(40 * MB));
+  await expect.poll(() => another.condemned.length, slow).toBe(1);
   expect(condemned).toEqual([]);
   writeFileSync(join(workspace, "more"), Buffer.alloc(60 * MB));
   await expect.poll(() => condemned.length, slow).toBe(1);
@@ -66,12 +71,13 @@ test("what was there before is not held against it, and between cells it is look
 
 test("where memory is to be watched, the sum of all processes counts", async () => {
   const hold = "import time; held = bytearray(b'x') * (120 << 20); print('held', flush=True); time.sleep(60)";
-  const script = `python3 -c "${hold}" & python3 -c "${hold}" & python3 -c "${hold}" & wait`;
+  const one = `${testPython("debian")} -I -S -c "${hold}" &`;
+  const script = `${one} ${one} ${one} wait`;
   const child = spawn("/bin/sh", ["-c", script], { stdio: ["ignore", "pipe", "ignore"], detached: true });
   try {
     const processes = () => familyOf(child.pid ?? 0);
-    const { condemned } = watch({ processes, memoryMb: 64 });
-    const generous = watch({ processes, memoryMb: 400 });
+    const { condemned } = await watch({ processes, memoryMb: 64 });
+    const generous = await watch({ processes, memoryMb: 400 });
     await expect.poll(() => condemned, slow).toEqual([expect.stringContaining("more than the limit of 64 MB")]);
     expect(generous.condemned).toEqual([]);
   } finally {

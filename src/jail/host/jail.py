@@ -121,8 +121,10 @@ def _close_descriptors(keep):
 
 def _leave_namespaces(policy):
     uid, gid = os.getuid(), os.getgid()
-    if uid == 0:
+    try:
         os.setgroups([])
+    except PermissionError:
+        pass  # An ordinary user keeps its groups, as with bubblewrap.
     shares_network = policy.get("network") == "host"
     linux.unshare(_NAMESPACES | (0 if shares_network else linux.CLONE_NEWNET))
     for name, content in (

@@ -6,6 +6,8 @@ import type { Kernel, KernelProvider, StartOptions } from "../kernel.ts";
 import type { EnvironmentsConfig } from "./environments/environment.ts";
 import { findEnvironment } from "./environments/find.ts";
 import { listEnvironments } from "./environments/list.ts";
+import { createInstaller } from "./install/installer.ts";
+import { readKernelRecord } from "./kernel-record.ts";
 import { adoptLocal, describe, startLocal } from "./local-start.ts";
 import { Zygotes } from "./zygotes.ts";
 
@@ -16,6 +18,8 @@ export interface LocalConfig {
   stateDir: string;
   orphanTtlMs: number;
   startTimeoutMs: number;
+  /** A folder of wheels to install from. */
+  packageDir?: string | undefined;
   log: Log;
 }
 
@@ -23,6 +27,12 @@ export interface LocalConfig {
 export function createLocalProvider(config: LocalConfig): KernelProvider {
   const { environments, walls, log, orphanTtlMs, startTimeoutMs } = config;
   const zygotes = new Zygotes(join(config.stateDir, "zygotes"), log);
+  const openPackages = createInstaller({
+    ...environments,
+    packageDir: config.packageDir,
+    cacheDir: join(environments.dataDir, "cache"),
+    jailed: walls.jails,
+  });
   const live = new Set<Kernel>();
   const warming = new Map<string, Promise<Kernel | undefined>>();
   const disposing = new AbortController();
@@ -36,9 +46,9 @@ export function createLocalProvider(config: LocalConfig): KernelProvider {
   const startFresh = async (env: string | undefined, options: StartOptions): Promise<Kernel> => {
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const environment = await findEnvironment(env, environments, { signal, progress: options.progress });
-    return keep(
-      await startLocal({ ...options, signal, environment, walls, zygotes, orphanTtlMs, startTimeoutMs, log }),
-    );
+    const packages = await openPackages(options, async () => environment);
+    const start = { ...options, ...packages, signal, environment, walls, zygotes, orphanTtlMs, startTimeoutMs, log };
+    return keep(await startLocal(start));
   };
 
   return {
@@ -71,7 +81,11 @@ export function createLocalProvider(config: LocalConfig): KernelProvider {
     },
 
     async adopt(_language, options) {
-      const adopted = await adoptLocal(options, { walls, zygotes, log });
+      const { installer } = await openPackages(options, async () => {
+        const record = await readKernelRecord(options.runDir);
+        return findEnvironment(record?.environment, environments);
+      });
+      const adopted = await adoptLocal(options, { walls, zygotes, installer, log });
       if (adopted) keep(adopted.kernel);
       return adopted;
     },

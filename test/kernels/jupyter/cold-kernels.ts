@@ -40,7 +40,7 @@ export function coldKernels(python: string): {
         request: { connectionFile: connection.insideFile, workingDir: workspaceDir, ...changes },
         journalFile: join(runDir, "journal"),
         heartbeatFile: join(runDir, "heartbeat"),
-        env: { PATH: process.env.PATH ?? "", HOME: workspaceDir, LANG: "C.UTF-8" },
+        env: { PATH: process.env.PATH ?? "", HOME: runDir, LANG: "C.UTF-8" },
         log: createLog("error"),
       });
       const channel = await connectZmq(connection);

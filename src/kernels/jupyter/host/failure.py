@@ -14,11 +14,12 @@ from _cellwright import hints, interrupts
 _MAX_MESSAGE_CHARS = 100_000
 _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
+_MAX_FRAMES = 100
 
 # Frames in these are machinery: ours, and what we stand on.
 _own = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)
 _machinery = (*_own, *(os.path.join(folder, "") for folder in (*IPython.__path__, *ipykernel.__path__)))
-_options = {"compact": True} if sys.version_info >= (3, 10) else {}
+_options = {"lookup_lines": False, **({"compact": True} if sys.version_info >= (3, 10) else {})}
 
 
 def describe(error, code):
@@ -66,11 +67,23 @@ def _describe(error, code):
     )
 
 
+class _Stack(traceback.StackSummary):
+    """Cut in the middle before it is put into words, which takes a second for a recursion."""
+
+    def format(self, **options):
+        if len(self) <= _MAX_FRAMES:
+            return super().format(**options)
+        half = _MAX_FRAMES // 2
+        above, below = (traceback.StackSummary.from_list(part) for part in (self[:half], self[-half:]))
+        left_out = f"  … {len(self) - 2 * half} calls left out …\n"
+        return [*above.format(**options), left_out, *below.format(**options)]
+
+
 def _leave_out_machinery(report, seen):
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
-    report.stack = traceback.StackSummary.from_list(_frames_of_the_cell(list(report.stack)))
+    report.stack = _Stack.from_list(_frames_of_the_cell(list(report.stack)))
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
         _leave_out_machinery(other, seen)
 

@@ -45,11 +45,6 @@ class CellKernel(IPythonKernel):
         self.outbox.begin_cell()
         super()._publish_execute_input(code, parent, execution_count)
 
-    async def execute_request(self, stream, ident, parent):
-        if not parent["content"].get("silent", False):
-            self.outbox.begin_cell()
-        await super().execute_request(stream, ident, parent)
-
     async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **_about):
         request = self.get_parent("shell")
         header = request["header"]

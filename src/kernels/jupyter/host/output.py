@@ -5,6 +5,7 @@ import contextvars
 import json
 import os
 import threading
+import time
 
 from _cellwright import mime
 
@@ -17,6 +18,7 @@ _PIECE_CHARS = 128 * 1024
 # Text waits this long for more of it, unless there is this much.
 _FLUSH_SECONDS = 0.05
 _MAX_PENDING_CHARS = 32 * 1024
+_LOOK_SECONDS = 0.0002
 # A cell that shows more than can be sent waits for the server at this many bytes.
 _MAX_WAITING_BYTES = 8 * 1024 * 1024
 
@@ -31,13 +33,15 @@ class Cell:
         self.tail = collections.deque()
         self.tail_chars = 0
 
+    def admit(self, chars):
+        """Counts what is about to be sent, and returns how much of it may be."""
+        admitted = min(chars, MAX_CELL_CHARS - self.sent_chars)
+        self.sent_chars += admitted
+        return admitted
+
     def admits(self, chars):
-        """Counts what is about to be sent; False when it has to stay here."""
-        if self.sent_chars + chars <= MAX_CELL_CHARS:
-            self.sent_chars += chars
-            return True
-        self.sent_chars = MAX_CELL_CHARS
-        return False
+        """All of it or nothing, after which nothing more is."""
+        return self.admit(chars) == chars
 
     def keep(self, name, text):
         self.left_out_chars += len(text)
@@ -64,9 +68,10 @@ class Output:
         self._cell = None
         self._name = None
         self._flush_is_due = False
-        # Called before each write: text written to the file descriptors earlier comes first.
+        # Text written to the file descriptors earlier comes first.
         self.before_write = lambda: None
-        self._pid = os.getpid()
+        self._next_look = 0
+        self._is_fork = False
         os.register_at_fork(after_in_child=self._start_anew)
 
     def begin(self, header):
@@ -87,8 +92,8 @@ class Output:
 
     def write(self, name, text):
         with self._lock:
-            self.before_write()
-            self.append(self.cell, name, text)
+            self._look_at_descriptors()
+            self.append(_current.get(self._latest), name, text)
         if self._outbox.waiting_bytes > _MAX_WAITING_BYTES:
             self.hold_back()
 
@@ -108,11 +113,18 @@ class Output:
             self._name = name
         self._parts.append(text)
         self._chars += len(text)
-        if self._chars > _MAX_PENDING_CHARS or (self._pid != os.getpid() and "\n" in text):
+        if self._chars > _MAX_PENDING_CHARS or (self._is_fork and "\n" in text):
             self._send_pending()
         elif not self._flush_is_due:
             self._flush_is_due = True
             self._outbox.later(_FLUSH_SECONDS, self._flush_late)
+
+    def _look_at_descriptors(self):
+        """A look takes longer than a write; a process that wrote something took longer than the pause between looks."""
+        now = time.monotonic()
+        if not self._parts or now > self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            self.before_write()
 
     def flush(self):
         with self._lock:
@@ -177,10 +189,10 @@ class Output:
         cell = self._cell
         if cell is None:
             return
-        if cell.admits(len(text)):
-            self._emit(cell, self._name, text)
-        else:
-            cell.keep(self._name, text)
+        admitted = cell.admit(len(text))
+        self._emit(cell, self._name, text[:admitted])
+        if admitted < len(text):
+            cell.keep(self._name, text[admitted:])
 
     def _emit(self, cell, name, text):
         # A process of the cell's sends on its own; the session would take it for a mistake.
@@ -194,7 +206,9 @@ class Output:
         self._lock = threading.RLock()
         self._parts = []
         self._chars = 0
+        # Nobody would do it: a fork has one thread. It sends line by line.
         self._flush_is_due = True
+        self._is_fork = True
         self.before_write = lambda: None
 
 

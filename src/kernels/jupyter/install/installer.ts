@@ -6,6 +6,7 @@ import { requirementsOf } from "../../../packages/script-block.ts";
 import type { InstalledPackage, InstallOptions } from "../../kernel.ts";
 import { isExecutable } from "../environments/candidate.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
+import { onPath } from "../environments/folders.ts";
 import { writableFolderOf } from "../environments/trust.ts";
 import { findUv } from "../environments/uv.ts";
 import type { Ask, JupyterKernelParts, KernelInstaller } from "../kernel.ts";
@@ -13,7 +14,7 @@ import { failureOf, packageError } from "./failure.ts";
 import { openGateway } from "./gateway.ts";
 import { moveIntoOverlay, openOverlay } from "./overlay.ts";
 import { type PipLine, wantedOf } from "./pip-line.ts";
-import { findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
+import { type CommandLine, findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
 import { runInstall } from "./run.ts";
 
 export interface InstallerConfig extends PlacesConfig {
@@ -204,19 +205,20 @@ function uvFor({ python }: PythonEnvironment, { env, cacheDir }: InstallerConfig
   return isExecutable(own) ? own : findUv(env, cacheDir);
 }
 
-/** Programs that know the usual index, with the question. They are run outside the jail. */
+/** Programs that know the usual index, with the question. They are run outside the jail: none that code can change. */
 function programsToAsk(
-  environment: PythonEnvironment,
+  { python, prefix, writablePaths }: PythonEnvironment,
   uv: string | undefined,
-  { writableByCode }: InstallerConfig,
-): [string, ...string[]][] {
-  const isSafe = (path: string, python: string) => writableFolderOf({ path, python }, writableByCode) === undefined;
-  const { python, prefix, writablePaths } = environment;
-  const ownPip = writablePaths.length === 0 && isSafe(prefix, python);
-  return [
-    ...(ownPip ? [[python, "-I", "-m", "pip", "download", "--help"] as [string, ...string[]]] : []),
-    ...(uv && isSafe(uv, uv) ? [[uv, "pip", "install", "--help"] as [string, ...string[]]] : []),
-    ["pip", "download", "--help"],
-    ["pip3", "download", "--help"],
-  ];
+  { writableByCode, env }: InstallerConfig,
+): CommandLine[] {
+  const isSafe = (path: string, program = path) =>
+    writableFolderOf({ path, python: program }, writableByCode) === undefined;
+  const commands: CommandLine[] = [];
+  if (writablePaths.length === 0 && isSafe(prefix, python))
+    commands.push([python, "-I", "-m", "pip", "download", "--help"]);
+  if (uv && isSafe(uv)) commands.push([uv, "pip", "install", "--help"]);
+  for (const pip of ["pip", "pip3"].map((name) => onPath(name, env))) {
+    if (pip && isSafe(pip)) commands.push([pip, "download", "--help"]);
+  }
+  return commands;
 }

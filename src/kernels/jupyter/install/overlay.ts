@@ -11,6 +11,7 @@ export async function moveIntoOverlay(siteDir: string, overlayDir: string): Prom
     if (error.code === "ENOENT") return [];
     throw error;
   });
+  if (names.length === 0) return;
   await refuseOddFiles(siteDir);
   const records = names.filter(isRecord);
   await removePackages(overlayDir, new Set(records.map(packageOf)));
@@ -25,7 +26,7 @@ function isRecord(name: string): boolean {
 
 /** `Name-1.0.dist-info`. */
 function packageOf(record: string): string {
-  return normalName(record.replace(/-[^-]*$/, ""));
+  return normalName(record.replace(/-[^-]*\.dist-info$/, ""));
 }
 
 async function refuseOddFiles(folder: string): Promise<void> {

@@ -47,6 +47,6 @@ function readdressHtml(text: string, { pageUrl, register }: ReaddressOptions): R
 }
 
 function targetOf(address: string, from: URL): URL | undefined {
-  const url = URL.canParse(address, from) ? new URL(address, from) : undefined;
+  const url = URL.canParse(address, from.href) ? new URL(address, from) : undefined;
   return url && ["http:", "https:"].includes(url.protocol) ? url : undefined;
 }

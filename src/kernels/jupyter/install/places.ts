@@ -23,6 +23,9 @@ export interface PackagePlaces {
   way: NetworkWay;
 }
 
+/** A program and its arguments. */
+export type CommandLine = [string, ...string[]];
+
 /** How to get out of this machine. */
 export interface NetworkWay {
   /** By scheme, `http:` and `https:`. */
@@ -39,7 +42,7 @@ export interface NetworkWay {
 const ASK_TIMEOUT_MS = 15_000;
 
 /** What options, variables and pip's own settings say. `defaultFrom`: programs whose usual index is taken otherwise. */
-export async function findPlaces(config: PlacesConfig, defaultFrom: [string, ...string[]][]): Promise<PackagePlaces> {
+export async function findPlaces(config: PlacesConfig, defaultFrom: CommandLine[]): Promise<PackagePlaces> {
   const { env, packageDir } = config;
   const settings = pipSettings(env);
   const words = (key: string) => settings[key]?.split(/\s+/).filter(Boolean) ?? [];
@@ -57,10 +60,7 @@ export async function findPlaces(config: PlacesConfig, defaultFrom: [string, ...
 }
 
 /** pip and uv say in their help which index they use when nobody says otherwise. No address is known here. */
-async function usualIndex(
-  programs: [string, ...string[]][],
-  env: NodeJS.ProcessEnv,
-): Promise<IndexAddress | undefined> {
+async function usualIndex(programs: CommandLine[], env: NodeJS.ProcessEnv): Promise<IndexAddress | undefined> {
   for (const [program, ...args] of programs) {
     // Wide enough that an address is not broken in two.
     const asked = { PATH: env.PATH, HOME: env.HOME, COLUMNS: "1000", NO_COLOR: "1" };

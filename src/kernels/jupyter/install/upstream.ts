@@ -19,7 +19,7 @@ export interface Upstream {
 /** Fetches from package indexes and from where their pages lead, the way this machine gets out. */
 export function openUpstream(indexes: IndexAddress[], way: NetworkWay): Upstream {
   const indexHosts = new Set(indexes.map(({ url }) => new URL(url).host));
-  const private_ = new Set<string>();
+  const privateIndexes = new Set<string>();
   let context: SecureContext | undefined;
   const secureContext = () => {
     context ??= createSecureContext({ ca: [...new Set([...rootCertificates, ...way.certificates])] });
@@ -30,13 +30,13 @@ export function openUpstream(indexes: IndexAddress[], way: NetworkWay): Upstream
    * A page may lead to any host of the public internet, but into the networks around us only where the index itself is
    * in one of those.
    */
-  const mayBePrivate = (url: URL) => indexHosts.has(url.host) || private_.size > 0;
+  const mayBePrivate = (url: URL) => indexHosts.has(url.host) || privateIndexes.size > 0;
   const guarded = (url: URL): LookupFunction => {
     return (hostname, options, callback) => {
       lookup(hostname, { ...options, all: true }, (error, addresses) => {
         const found = addresses ?? [];
         if (!error && indexHosts.has(url.host) && found.some(({ address }) => isPrivateAddress(address)))
-          private_.add(url.host);
+          privateIndexes.add(url.host);
         const usable = mayBePrivate(url) ? found : found.filter(({ address }) => !isPrivateAddress(address));
         const [first] = usable;
         if (error || !first) callback(error ?? refusal(url), "", 0);
@@ -49,7 +49,7 @@ export function openUpstream(indexes: IndexAddress[], way: NetworkWay): Upstream
   const ask = async (url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> => {
     const host = url.hostname.replace(/^\[|\]$/g, "");
     if (isIP(host) && isPrivateAddress(host)) {
-      if (indexHosts.has(url.host)) private_.add(url.host);
+      if (indexHosts.has(url.host)) privateIndexes.add(url.host);
       else if (!mayBePrivate(url)) throw refusal(url);
     }
     const isTrusted = way.trustedHosts.some((trusted) => [url.hostname, url.host].includes(trusted));
@@ -76,7 +76,7 @@ export function openUpstream(indexes: IndexAddress[], way: NetworkWay): Upstream
           throw new Error(`${url.host}: ${reasonOf(error)}`);
         });
         const next = isRedirect(response.statusCode) ? response.headers.location : undefined;
-        if (next === undefined || !URL.canParse(next, url)) return { response, url };
+        if (next === undefined || !URL.canParse(next, url.href)) return { response, url };
         response.destroy();
         const target = new URL(next, url);
         const isWorse = url.protocol === "https:" && target.protocol !== "https:";

@@ -1,0 +1,130 @@
+// What local sessions cost, as ratios of one run; `--check` fails below the bars.
+//
+//   CELLWRIGHT_TEST_PYTHON   an interpreter with ipykernel, jupyter_client, numpy, pandas, matplotlib and plotly
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { createCellwright } from "../dist/index.js";
+import { connectTo } from "./client.mjs";
+import { descendants, median, mediansInTurn, Report, shareOfMemoryMb } from "./measure.mjs";
+import { startRawKernel } from "./raw-kernel.mjs";
+
+const run = promisify(execFile);
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const python = process.env.CELLWRIGHT_TEST_PYTHON ?? here("../.cache/test-env/bin/python");
+const env = dirname(dirname(python));
+const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
+const report = new Report();
+const imports = "import numpy, pandas, matplotlib.pyplot\n1 + 1";
+
+try {
+  await measureStart();
+  await measureWarmCell();
+  await measureParallel();
+  await measurePicture();
+} finally {
+  rmSync(dataDir, { recursive: true, force: true });
+}
+process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+
+/** A new session with the usual imports to its first result: cold by jupyter_client, forked, forked without a jail. */
+async function measureStart() {
+  const jailed = await engine({ jail: "auto" });
+  const open = await engine({ jail: "none" });
+  for (const { first } of [jailed, open]) await first();
+  const colds = [];
+  const cold = async () => colds.push((await run(python, [here("cold-kernel.py")])).stdout.split(" ").map(Number));
+  const [, jailedMs, openMs] = await mediansInTurn(7, [cold, jailed.first, open.first]);
+  const [coldMs, coldMb] = [0, 1].map((column) => middle(colds.map((row) => row[column])));
+  const forkedMb = jailed.memoryMb();
+  report.say(
+    "new session with imports to first result, ms: cold / forked / no jail",
+    [coldMs, jailedMs, openMs].map((ms) => ms.toFixed(0)).join(" / "),
+  );
+  report.ratio("forked, times faster than cold", coldMs / jailedMs, { atLeast: 7 });
+  report.ratio("jailed fork, times an unjailed one", jailedMs / openMs, { atMost: 1.3 });
+  report.say("memory of a session (PSS), MB: cold / forked", `${coldMb.toFixed(0)} / ${forkedMb.toFixed(0)}`);
+  report.ratio("memory of a forked session, part of a cold one's", forkedMb / coldMb, { atMost: 0.4 });
+  await Promise.all([jailed.dispose(), open.dispose()]);
+}
+
+/** One more cell, against its two unavoidable parts: the kernel's own round trip, and an empty MCP call. */
+async function measureWarmCell() {
+  const raw = await startRawKernel(python);
+  const noop = await connectTo([here("noop-server.mjs")]);
+  const cellwright = await connect();
+  const session_id = await cellwright.run("1 + 1");
+  const works = [
+    () => raw.run("1 + 1"),
+    () => noop.client.callTool({ name: "noop", arguments: {} }),
+    () => cellwright.run("1 + 1", session_id),
+  ];
+  for (const warmUp of works) await median(100, warmUp);
+  const [rawMs, emptyMs, wholeMs] = await mediansInTurn(400, works);
+  report.say(
+    "1 + 1, ms: raw ZeroMQ / empty MCP call / through stdio",
+    [rawMs, emptyMs, wholeMs].map((ms) => ms.toFixed(2)).join(" / "),
+  );
+  report.ratio("1 + 1 through stdio, times (raw + empty call)", wholeMs / (rawMs + emptyMs), { atMost: 1.4 });
+  await Promise.all([cellwright.client.close(), noop.client.close()]);
+  raw.close();
+}
+
+/** Eight sessions that compute, against the same work in one. */
+async function measureParallel() {
+  const { open, dispose } = await engine({});
+  const sessions = await Promise.all(Array.from({ length: 8 }, open));
+  const work = "total = 0\nfor i in range(6_000_000): total += i";
+  const single = await median(3, () => sessions[0].execute(work).finished);
+  const all = await median(3, () => Promise.all(sessions.map((session) => session.execute(work).finished)));
+  const ideal = (8 * single) / Math.min(availableParallelism(), 8);
+  report.ratio("8 sessions that compute, times (8 × one ÷ processors)", all / ideal, { atMost: 1.3 });
+  await dispose();
+}
+
+/** A figure of plotly as a picture: the browser's start, then a warm one. */
+async function measurePicture() {
+  const cellwright = await connect();
+  const session_id = await cellwright.run("import plotly.graph_objects as go");
+  const draw = () => cellwright.run("go.Figure(go.Scatter(y=[1, 4, 9]))", session_id);
+  const first = await median(1, draw);
+  report.say("a plotly figure, ms: first / next", `${first.toFixed(0)} / ${(await median(5, draw)).toFixed(0)}`);
+  await cellwright.client.close();
+}
+
+function middle(numbers) {
+  return numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+}
+
+function connect() {
+  const program = here("../dist/main.js");
+  return connectTo([program, "--data-dir", dataDir, "--kernel", "local", "--env", env, "--warm", "0"]);
+}
+
+async function engine(options) {
+  const folder = mkdtempSync(join(dataDir, "engine-"));
+  const cellwright = await createCellwright({ kernel: "local", env, warm: 0, dataDir: folder, ...options });
+  const open = () => cellwright.createSession();
+  return {
+    open,
+    async first() {
+      const session = await open();
+      const { status } = await session.execute(imports).finished;
+      if (status !== "ok") throw new Error(`the first cell: ${status}`);
+    },
+    memoryMb: () => middle(processesOfSessions(folder).map(shareOfMemoryMb)),
+    dispose: () => cellwright.dispose(),
+  };
+}
+
+/** The processes of each session: the kernel and those that hold its jail. */
+function processesOfSessions(folder) {
+  const sessions = join(folder, "sessions");
+  return readdirSync(sessions).map((id) => {
+    const { pid } = JSON.parse(readFileSync(join(sessions, id, "run", "kernel.json"), "utf8")).process;
+    return [pid, ...descendants(pid)];
+  });
+}
