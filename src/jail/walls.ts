@@ -6,6 +6,7 @@ import { probeBubblewrap } from "./bubblewrap.ts";
 import type { Jail, JailMode, Limits } from "./jail.ts";
 import { type LimitSetter, openLimits, type ProcessExit, type ProcessLimits } from "./limits.ts";
 import { type LocalJailOptions, localJail } from "./local-jail.ts";
+import { familyOf } from "./processes.ts";
 import { type NetProxy, openProxy } from "./proxy.ts";
 import { seccompFilter } from "./seccomp.ts";
 import { watchUse } from "./use-watch.ts";
@@ -46,9 +47,16 @@ export interface KernelLimits {
   notes: string[];
   causeOfDeath(exit: ProcessExit): Promise<string>;
   /** Looks after what no system limit covers, until `dispose`. */
-  watch(kernel: { isBusy(): boolean; condemn(reason: string): void }): void;
+  watch(kernel: WatchedKernel): void;
   /** The kernel is gone. */
   dispose(): Promise<void>;
+}
+
+export interface WatchedKernel {
+  /** The process that all of the kernel's are below; without it only a cgroup tells which they are. */
+  pid?: number;
+  isBusy(): boolean;
+  condemn(reason: string): void;
 }
 
 /** What the kernel needs to be shown; see `LocalJailOptions`. */

@@ -39,8 +39,11 @@ export class Stage {
   #sessions = [];
   #cleanups = [];
 
-  constructor({ short, privateNetwork, jailObstacle }) {
+  #recipes;
+
+  constructor({ short, privateNetwork, jailObstacle, recipes: own = recipes }) {
     this.short = short;
+    this.#recipes = own;
     /** Whether all traffic of this machine that we can see is ours. */
     this.privateNetwork = privateNetwork;
     this.jailObstacle = jailObstacle;
@@ -74,7 +77,7 @@ export class Stage {
 
   /** A shared server; its invariants are checked after the case. */
   async server(name) {
-    if (!this.#servers.has(name)) this.#servers.set(name, this.#start(recipes[name]));
+    if (!this.#servers.has(name)) this.#servers.set(name, this.#start(this.#recipes[name]));
     const server = await this.#servers.get(name);
     if (!this.#used.has(server)) this.#used.set(server, takeState(server));
     return server;

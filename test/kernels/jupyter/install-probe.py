@@ -42,6 +42,5 @@ told = {
     "tunnelled": status("CONNECT", f"127.0.0.1:{other_port}"),
     "unnamed": status("GET", path.rsplit("/index/", 1)[0] + "/file/999/x.whl"),
     "written": [folder for folder in places if writable(folder)],
-    "seesOtherSessions": len(os.listdir("/tmp")) > 1,
 }
 print("cellwright-result " + json.dumps({"packages": [{"name": "probe", "version": json.dumps(told), "modules": []}], "replaced": []}))

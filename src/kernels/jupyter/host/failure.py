@@ -14,7 +14,7 @@ from _cellwright import hints, interrupts
 _MAX_MESSAGE_CHARS = 100_000
 _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
-_MAX_FRAMES = 100
+_MAX_FRAMES = 80
 
 # Frames in these are machinery: ours, and what we stand on.
 _own = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)

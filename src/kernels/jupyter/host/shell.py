@@ -57,6 +57,10 @@ class Shell(ZMQInteractiveShell):
     def showsyntaxerror(self, *_args, **_options):
         self._report(self._get_exc_info()[1])
 
+    def _format_exception_for_storage(self, exception, *_args, **_options):
+        """For IPython's history, which would put it into words a second time, and at length."""
+        return {"ename": type(exception).__name__, "evalue": "", "traceback": []}
+
     def enable_matplotlib(self, gui=None):
         """Figures are shown by our own backend (see prelude/plots.py), whichever is asked for."""
         return gui or "inline", "agg"

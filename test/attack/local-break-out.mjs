@@ -1,0 +1,69 @@
+// Cases of one form for kernels that are processes: many ways to one goal, tried behind the walls and without them.
+import { expect, proves, short } from "./case.mjs";
+import { attackerIn, forBoth, tryAll } from "./local-stage.mjs";
+
+/**
+ * `ways` are Python (see local-probe.py) that sets `out`; each has to succeed with `--jail none`. `hopes` are tried behind
+ * the walls only: they are known not to work without walls either, or would do harm there. `shellWays` are for bash.
+ *
+ * A way succeeds if the flag, a secret or `GOT` comes out. `effect` says what else must not have happened.
+ */
+export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, needs }) {
+  const make = (language) => ({
+    id,
+    class: "S5",
+    what,
+    needs,
+    async probe(stage) {
+      const server = await stage.server("auto");
+      const place = await placeOf(stage, server, prepare);
+      const session = await attackerIn(stage, server, language);
+      const tries = { ...ways(place, language), ...hopes(place, language) };
+      const hits = stage.canary.hits;
+      const { told, isComplete, reply } = await tryAll(session, tries);
+      for (const [name, text] of Object.entries(told))
+        expect(!leaks(text, place), `${name} got through: ${short(text, 200)}`);
+      expect(!leaks(reply.whole, place), "something got through");
+      expect(isComplete, `the tries ended early: ${short(reply.text.slice(-300))}`);
+      expect(stage.canary.hits === hits, "somebody was reached outside");
+      expect(!(await effect?.(place, session)), "there was an effect outside");
+      const after = await session.run(language === "python" ? "6 * 7" : "echo $((6 * 7))");
+      expect(after.text.includes("42"), `the session does not answer any more: ${short(after.text)}`);
+      return `${Object.keys(tries).length} tries refused`;
+    },
+    async control(stage) {
+      const server = await stage.server("none");
+      const place = await placeOf(stage, server, prepare);
+      const session = await attackerIn(stage, server, language);
+      const tries = ways(place, language);
+      const { told, reply } = await tryAll(session, tries);
+      for (const name of Object.keys(tries))
+        proves(leaks(told[name] ?? "", place), `${name}: ${short(told[name] ?? reply.text.slice(-300), 200)}`);
+      if (effect) proves(await effect(place, session), "there was no effect outside");
+      return `${Object.keys(tries).length} ways work`;
+    },
+  });
+  return forBoth(make);
+}
+
+function leaks(text, { flag, secrets }) {
+  return [flag, "GOT-THROUGH", ...secrets].some((secret) => text.includes(secret));
+}
+
+async function placeOf(stage, server, prepare) {
+  const { flag, flagFile, folder, canary } = stage;
+  const sessions = `${server.dataDir}/sessions`;
+  const place = {
+    flag,
+    flagFile,
+    folder,
+    canary,
+    sessions,
+    dataDir: server.dataDir,
+    serverPid: server.pid,
+    neighbour: `${sessions}/${server.neighbour}`,
+    /** What else must not come out. */
+    secrets: [server.keep],
+  };
+  return { ...place, ...(await prepare?.(stage, place, server)) };
+}

@@ -1,0 +1,94 @@
+// Servers whose kernels are processes of this machine, and sessions that speak Python or bash in them.
+import { existsSync, readFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { fileURLToPath } from "node:url";
+import { pythonText } from "./case.mjs";
+import { startStdio } from "./server.mjs";
+
+/** As test/support/pythons.ts has it. */
+const python =
+  process.env.CELLWRIGHT_TEST_PYTHON ??
+  fileURLToPath(new URL("../../.cache/test-env/bin/python", import.meta.url));
+/** The folder of the environment, in which attacks look for what they could change. */
+export const environment = python.replace(/\/bin\/[^/]+$/, "");
+export const LOCAL = ["--kernel", "local", "--env", environment];
+
+/** Small limits, so that going beyond them takes neither time nor much of the machine. */
+export const MEMORY_MB = 256;
+export const DISK_MB = 64;
+export const PIDS = 64;
+export const LIMITS = [
+  ...["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), "--pids", String(PIDS)],
+  ...["--warm", "0"],
+];
+
+export const localRecipes = {
+  auto: (env) => startLocal({ args: ["--jail", "bwrap", ...LIMITS], env }),
+  none: (env) => startLocal({ args: ["--jail", "none", ...LIMITS], env }),
+};
+
+export function startLocal({ args = [], ...more }) {
+  return startStdio({ ...more, args, kernel: LOCAL });
+}
+
+export function whyNoLocal() {
+  return existsSync(python) ? undefined : `there is no ${python}; \`node scripts/setup.mjs test\` makes it`;
+}
+
+/** How much longer things may take where others work as well. */
+export function patience() {
+  return Math.min(10, Math.max(1, loadavg()[0] / cpus().length));
+}
+
+export const languages = ["python", "bash"];
+
+/** A case for each language, told apart by the kernel that is attacked. */
+export function forBoth(make) {
+  return languages.map((language) => ({ ...make(language), kernel: language === "python" ? "local" : "bash" }));
+}
+
+export function forPython(one) {
+  return [{ ...one, kernel: "local" }];
+}
+
+/** A session in which cells are of one language; it is closed when the case is over. */
+export async function sessionIn(stage, server, language, first = language === "python" ? "0" : ":") {
+  return speaking(await stage.session(server, first, { language }), language);
+}
+
+/** The session that all cases of escape share: whatever one of them broke in it is the next one's to live with. */
+export async function attackerIn(stage, server, language) {
+  if (language === "python") return speaking(await stage.attacker(server), language);
+  const python = await stage.attacker(server);
+  const bash = speaking(python, "bash");
+  await bash.run(":");
+  return bash;
+}
+
+function speaking(session, language) {
+  return { ...session, language, run: (code, more, options) => session.run(code, { language, ...more }, options) };
+}
+
+const helpers = readFileSync(new URL("./local-probe.py", import.meta.url), "utf8");
+
+/** A cell that runs Python: the kernel itself does, or a program that the shell starts. */
+export function inPython(language, code) {
+  const whole = `${helpers}\n${code}\n`;
+  return language === "python" ? whole : `python3 - <<'END_OF_PROBE'\n${whole}\nEND_OF_PROBE\n`;
+}
+
+/** A cell that runs bash: the shell itself does, or a program that Python starts. */
+export function inShell(language, code) {
+  if (language === "bash") return code;
+  return `import subprocess\ndone = subprocess.run(["bash", "-c", ${pythonText(code)}], capture_output=True, text=True)\nprint(done.stdout, done.stderr)`;
+}
+
+/** Runs many probes in one cell; what came out of each, by name. */
+export async function tryAll(session, ways) {
+  const source = inPython(session.language, `battery(json.loads(${pythonText(JSON.stringify(ways))}))`);
+  const reply = await session.run(source, { timeout_s: 60 });
+  const told = Object.fromEntries(
+    [...reply.text.matchAll(/^\[(.*?)\] (.*)$/gm)].filter(([, name]) => name in ways).map(([, name, text]) => [name, text]),
+  );
+  return { told, isComplete: reply.text.includes("[end]"), reply };
+}
