@@ -1,6 +1,8 @@
 import { existsSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { bubblewrapArgs } from "../jail/bubblewrap.ts";
 import type { Jail } from "../jail/jail.ts";
 
@@ -67,7 +69,8 @@ const settings = [
   "about:blank",
 ];
 
-export function planLaunch(program: string, walls: Walls, profileDir: string): Launch {
+/** `profileDir` is a folder for a browser without a jail, which has one of its own in memory. */
+export function planLaunch(program: string, walls: Walls, profileDir = tmpdir()): Launch {
   if (walls === "own") {
     return {
       command: program,
@@ -79,7 +82,7 @@ export function planLaunch(program: string, walls: Walls, profileDir: string): L
   }
   const sandbox = walls === "double" ? [] : ["--no-sandbox"];
   const browser = [program, "--user-data-dir=/tmp/profile", ...sandbox, ...noNetwork, ...settings];
-  const args = bubblewrapArgs(browserJail(program, profileDir), browser, { infoFd: AFTER_PIPES, reaper: true });
+  const args = bubblewrapArgs(browserJail(program), browser, { infoFd: AFTER_PIPES, reaper: true });
   return {
     command: "bwrap",
     // The same jail for a program that builds walls of its own in it, which takes a user namespace.
@@ -90,7 +93,7 @@ export function planLaunch(program: string, walls: Walls, profileDir: string): L
 }
 
 /** What a browser may touch: programs and libraries, fonts, and its own memory. Nothing of the user's. */
-export function browserJail(program: string, profileDir: string): Jail {
+export function browserJail(program: string): Jail {
   const own = dirname(realpathSync(program));
   const system = ["/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives"];
   const readOnly = [...system, ...(own.startsWith("/usr/") ? [] : [own])].filter((path) => existsSync(path));
@@ -98,24 +101,14 @@ export function browserJail(program: string, profileDir: string): Jail {
     readOnly: [
       ...readOnly.map((path) => ({ from: path, at: path })),
       { from: fontsDir(), at: "/run/fonts" },
-      { from: profileDir, at: "/run/settings" },
+      { from: fileURLToPath(new URL("./fonts.conf", import.meta.url)), at: "/run/fonts.conf" },
     ],
     readWrite: [],
-    env: { PATH: "/usr/bin:/bin", HOME: "/tmp", LANG: "C.UTF-8", FONTCONFIG_FILE: "/run/settings/fonts.conf" },
+    env: { PATH: "/usr/bin:/bin", HOME: "/tmp", LANG: "C.UTF-8", FONTCONFIG_FILE: "/run/fonts.conf" },
     workingDir: "/",
     tmpMb: TMP_MB,
   };
 }
-
-/** The machine's fonts, and ours for one that has none. */
-export const fontSettings = `<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-  <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
-  <dir>/run/fonts</dir>
-  <cachedir>/tmp/fontconfig</cachedir>
-</fontconfig>
-`;
 
 function fontsDir(): string {
   return dirname(createRequire(import.meta.url).resolve("dejavu-fonts-ttf/ttf/DejaVuSans.ttf"));

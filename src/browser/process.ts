@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import type { Log } from "../log.ts";
 import { DevTools } from "./devtools.ts";
-import { fontSettings, planLaunch, type Walls } from "./launch.ts";
+import { planLaunch, type Walls } from "./launch.ts";
 import { treeMemoryMb } from "./memory.ts";
 
 /** A browser starts in half a second; on a busy machine in many times that. No reply waits so long for it. */
@@ -40,9 +40,8 @@ export async function startBrowser(
   program: string,
   { walls, memoryMb, log }: { walls: Walls; memoryMb: number; log: Log },
 ): Promise<BrowserProcess> {
-  const folder = await mkdtemp(join(tmpdir(), "cellwright-browser-"));
+  const folder = walls === "own" ? await mkdtemp(join(tmpdir(), "cellwright-browser-")) : undefined;
   try {
-    await writeFile(join(folder, "fonts.conf"), fontSettings);
     const { command, args, env, descriptors } = planLaunch(program, walls, folder);
     const stdio = Array.from(
       { length: descriptors.count },
@@ -60,14 +59,20 @@ export async function startBrowser(
     }
     return browser;
   } catch (error) {
-    await rm(folder, { recursive: true, force: true });
+    if (folder) await rm(folder, { recursive: true, force: true });
     throw error;
   }
 }
 
 function follow(
   child: ChildProcess,
-  parts: { walls: Walls; descriptors: { input: number; output: number }; folder: string; memoryMb: number; log: Log },
+  parts: {
+    walls: Walls;
+    descriptors: { input: number; output: number };
+    folder: string | undefined;
+    memoryMb: number;
+    log: Log;
+  },
 ): BrowserProcess {
   const { walls, descriptors, folder, memoryMb, log } = parts;
   let stderr = "";
@@ -96,9 +101,8 @@ function follow(
       clearInterval(look);
       const why = reason ?? how;
       devtools.close(`the browser is gone: ${why}`);
-      void rm(folder, { recursive: true, force: true })
-        .catch((error) => log.debug(`a browser's folder stays behind: ${error}`))
-        .then(() => resolve(why));
+      const removing = folder ? rm(folder, { recursive: true, force: true }) : Promise.resolve();
+      void removing.catch((error) => log.debug(`a browser's folder stays behind: ${error}`)).then(() => resolve(why));
     };
     child.once("error", (error) => gone(error.message));
     child.once("exit", (code, signal) => gone(lastWords(stderr) ?? `it ended with ${signal ?? code}`));

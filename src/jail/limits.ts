@@ -73,6 +73,7 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
   const machine = given ?? (await thisMachine());
   const hierarchies = process.platform === "linux" || given ? await findHierarchies(machine) : [];
   const users = new Map<string, number>();
+  const leaving = new Map<string, Promise<void>>();
   const means = controllers.map((name) => `${name}: ${meansOf(name, hierarchies)}`);
   log.debug(`limits: ${means.join(", ")}`);
   for (const { folder } of hierarchies) await removeLeftBehind(folder);
@@ -81,6 +82,9 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
     means,
     async for(sessionId, limits) {
       const name = encodeURIComponent(sessionId);
+      users.set(name, (users.get(name) ?? 0) + 1);
+      // A kernel that was there before takes its group with it, and all that is in it.
+      await leaving.get(name);
       const groups: Group[] = [];
       for (const hierarchy of hierarchies) {
         const folder = join(hierarchy.folder, name);
@@ -91,7 +95,6 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
         const set = await setLimits(folder, hierarchy, limits, machine);
         groups.push({ ...hierarchy, folder, controllers: set });
       }
-      users.set(name, (users.get(name) ?? 0) + 1);
       const limited = (controller: Controller) => groups.some((group) => group.controllers.includes(controller));
       return new CgroupLimits(groups, limits, {
         limited,
@@ -101,6 +104,10 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
           if (left > 0) return false;
           users.delete(name);
           return true;
+        },
+        leave: (gone) => {
+          leaving.set(name, gone);
+          void gone.finally(() => leaving.get(name) === gone && leaving.delete(name));
         },
         log,
         killsSoFar: await oomKills(groups),
@@ -118,6 +125,7 @@ class CgroupLimits implements SessionLimits {
   readonly #groups: Group[];
   readonly #limits: Limits;
   readonly #release: () => boolean;
+  readonly #leave: (gone: Promise<void>) => void;
   readonly #log: Log;
   #killsSoFar: number;
   #disposed = false;
@@ -125,11 +133,20 @@ class CgroupLimits implements SessionLimits {
   constructor(
     groups: Group[],
     limits: Limits,
-    parts: { limited: (name: Controller) => boolean; release: () => boolean; log: Log; killsSoFar: number },
+    parts: {
+      limited: (name: Controller) => boolean;
+      /** Whether this was the last one to use the groups. */
+      release: () => boolean;
+      /** Told when they are being removed, until they are. */
+      leave: (gone: Promise<void>) => void;
+      log: Log;
+      killsSoFar: number;
+    },
   ) {
     this.#groups = groups;
     this.#limits = limits;
     this.#release = parts.release;
+    this.#leave = parts.leave;
     this.#log = parts.log;
     this.#killsSoFar = parts.killsSoFar;
     this.limitsMemory = parts.limited("memory");
@@ -171,6 +188,12 @@ class CgroupLimits implements SessionLimits {
     if (this.#disposed) return;
     this.#disposed = true;
     if (!this.#release()) return;
+    const gone = this.#removeGroups();
+    this.#leave(gone);
+    await gone;
+  }
+
+  async #removeGroups(): Promise<void> {
     await this.killAll();
     for (const { folder } of this.#groups) {
       let removed = false;

@@ -23,6 +23,8 @@ export interface NetProxy {
   dispose(): Promise<void>;
 }
 
+/** What fits into `sun_path`, with its end. */
+const MAX_SOCKET_PATH = 107;
 /** All sessions together. Each connection has two sockets of the server's. */
 const MAX_CONNECTIONS = 512;
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -71,6 +73,8 @@ export async function openProxy(options: ProxyOptions): Promise<NetProxy> {
   server.on("clientError", (_error, client) => client.destroy());
 
   const socketPath = join(options.folder, "socket");
+  if (Buffer.byteLength(socketPath) > MAX_SOCKET_PATH)
+    throw new Error(`the path ${socketPath} is too long for a socket`);
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   await chmod(options.folder, 0o700);
   await rm(socketPath, { force: true });

@@ -118,7 +118,11 @@ export class Walls {
         const memoryMb = limits.limitsMemory ? undefined : wanted.memoryMb;
         const folders = [workspaceDir];
         const { diskMb } = wanted;
-        watches.push(watchUse({ ...kernel, processes: () => limits.processes(), folders, diskMb, memoryMb }));
+        const processes = async () => {
+          const counted = await limits.processes();
+          return counted.length > 0 || kernel.pid === undefined ? counted : familyOf(kernel.pid);
+        };
+        watches.push(watchUse({ ...kernel, processes, folders, diskMb, memoryMb }));
       },
       dispose: async () => {
         for (const watch of watches) watch.stop();

@@ -56,13 +56,9 @@ export async function sessionIn(stage, server, language, first = language === "p
   return speaking(await stage.session(server, first, { language }), language);
 }
 
-/** The session that all cases of escape share: whatever one of them broke in it is the next one's to live with. */
+/** Cases of escape share a Python session: whatever one of them broke in it is the next one's to live with. */
 export async function attackerIn(stage, server, language) {
-  if (language === "python") return speaking(await stage.attacker(server), language);
-  const python = await stage.attacker(server);
-  const bash = speaking(python, "bash");
-  await bash.run(":");
-  return bash;
+  return language === "python" ? speaking(await stage.attacker(server), language) : sessionIn(stage, server, language);
 }
 
 function speaking(session, language) {

@@ -3,21 +3,24 @@
 const weights = { S5: 5, I4: 4, A2: 2, "A2*": 2, H1: 1 };
 
 /** Prints what happened; true when the gate is open. */
-export function printReport(results, { seconds, jailObstacle, privateNetwork }) {
-  const rows = results.map(({ id, class: kind, what, outcome, control, seconds: took }) => [
+export function printReport(results, { seconds, jailObstacle, localObstacle, privateNetwork }) {
+  const rows = results.map(({ id, kernel, class: kind, what, outcome, control, seconds: took }) => [
     id,
+    kernel,
     kind,
     what,
     outcome,
     control,
     took ? `${took.toFixed(1)} s` : "",
   ]);
-  printTable(["id", "class", "what", "result", "control", "time"], rows);
+  printTable(["id", "kernel", "class", "what", "result", "control", "time"], rows);
   const told = results.filter(({ outcome }) => outcome !== "passed");
   if (told.length > 0) console.log("");
-  for (const { id, outcome, detail } of told) console.log(`${id} ${outcome}: ${detail}`);
+  for (const { id, kernel, outcome, detail } of told) console.log(`${id} ${kernel} ${outcome}: ${detail}`);
 
-  console.log(`\nWalls tried: ${jailObstacle ? `Deno alone (${jailObstacle})` : "Deno and bubblewrap; Deno alone"}.`);
+  const wasmWalls = jailObstacle ? `Deno alone (${jailObstacle})` : "Deno and bubblewrap; Deno alone";
+  const localWalls = localObstacle ? `none (${localObstacle})` : "namespaces after a fork and by bubblewrap, seccomp, cgroups";
+  console.log(`\nWalls tried: wasm: ${wasmWalls}; local and bash: ${localWalls}.`);
   if (!privateNetwork)
     console.log("No network namespace of our own: attacks on other addresses than loopback were left out.");
   const counted = results.filter(({ outcome }) => outcome !== "n/a");
@@ -35,7 +38,7 @@ export function printReport(results, { seconds, jailObstacle, privateNetwork }) 
   const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all") closed.push({ id: "bubblewrap is missing" });
   const open = closed.length + invalid.length + hurt.length === 0;
-  const reasons = [...new Set([...closed, ...hurt, ...invalid])].map(({ id }) => id).join(", ");
+  const reasons = [...new Set([...closed, ...hurt, ...invalid])].map(({ id, kernel }) => [id, kernel].filter(Boolean).join(" ")).join(", ");
   console.log(
     `\nGate ${open ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`,
   );

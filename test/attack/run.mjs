@@ -1,4 +1,5 @@
-// Runs the abuse cases against the built program: node test/attack/run.mjs [--short] [--only ID[,ID…]]
+// Runs the abuse cases against the built program:
+//   node test/attack/run.mjs [--short] [--only ID[,ID…]] [--kernel wasm|local|bash[,…]]
 // Each case has a probe, which Cellwright must withstand, and a control: the same without protection, which must succeed.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -8,6 +9,7 @@ import { printReport } from "./report.mjs";
 
 const args = process.argv.slice(2);
 const only = args.includes("--only") ? args[args.indexOf("--only") + 1]?.split(",") : undefined;
+const kernels = args.includes("--kernel") ? args[args.indexOf("--kernel") + 1]?.split(",") : ["wasm", "local", "bash"];
 const isShort = args.includes("--short");
 /** A case that hangs has failed; the slowest take half a minute. */
 const CASE_LIMIT_MS = 150_000;
@@ -23,46 +25,72 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => p
 process.on("unhandledRejection", (error) => process.stderr.write(`nobody waited for: ${error?.stack ?? error}\n`));
 
 const { Stage } = await import("./stage.mjs");
+const { localRecipes, whyNoLocal } = await import("./local-stage.mjs");
 /**
- * Three lanes beside each other, of about the same length: much of a case is waiting. All that uses the network is in the
- * first, so that packets can be counted there.
+ * Lanes beside each other, of about the same length: much of a case is waiting. All that uses the network is in the first
+ * of them, so that packets can be counted there.
  */
-const lanes = [["escape", "reach", "protocol", "http"], ["bombs"], ["floods", "hostile", "files"]];
-const laneEnded = [];
-const laneEnds = lanes.map((_, index) => new Promise((resolve) => laneEnded.splice(index, 1, resolve)));
-const otherLanesEnd = (own) => Promise.all(laneEnds.filter((_, index) => index !== own));
+const wasm = { lanes: [["escape", "reach", "protocol", "http"], ["bombs"], ["floods", "hostile", "files"]] };
+const local = {
+  recipes: localRecipes,
+  lanes: [
+    ["escape", "surface", "network", "traces", "files"],
+    ["bombs", "disk", "floods", "life", "forgery", "journal"],
+  ].map((names) => names.map((name) => `local-${name}`)),
+};
 const jailObstacle = whyNoJail();
+const localObstacle = jailObstacle ?? whyNoLocal();
 const privateNetwork = process.env.CELLWRIGHT_ATTACK_INSIDE === "private";
 const begin = performance.now();
-const results = (await Promise.all(lanes.map(runLane))).flat();
-const inOrder = results.sort((one, other) => order(one.id) - order(other.id));
-const passed = printReport(inOrder, { seconds: (performance.now() - begin) / 1000, jailObstacle, privateNetwork });
+const results = [];
+if (kernels.includes("wasm")) results.push(...(await runLanes(wasm)));
+if (kernels.some((kernel) => kernel !== "wasm")) results.push(...(await runLanes(local)));
+const inOrder = results.sort((one, other) => order(one) - order(other));
+const seconds = (performance.now() - begin) / 1000;
+const passed = printReport(inOrder, { seconds, jailObstacle, localObstacle, privateNetwork });
 process.exit(passed ? 0 : 1);
 
-async function runLane(files, index) {
+async function runLanes({ lanes, recipes }) {
+  const ends = lanes.map(() => {
+    let end;
+    const promise = new Promise((resolve) => {
+      end = resolve;
+    });
+    return { promise, end };
+  });
+  const runs = lanes.map((files, index) => {
+    const othersEnd = () => Promise.all(ends.filter((_, other) => other !== index).map(({ promise }) => promise));
+    return runLane(files, { recipes, index, othersEnd }).finally(ends[index].end);
+  });
+  return (await Promise.all(runs)).flat();
+}
+
+async function runLane(files, { recipes, index, othersEnd }) {
   const modules = await Promise.all(files.map((name) => import(`./${name}.mjs`)));
-  const cases = modules.flatMap((module) => module.default).filter(({ id }) => !only || only.includes(id));
+  const cases = modules
+    .flatMap((module) => module.default)
+    .filter(({ id, kernel = "wasm" }) => (!only || only.includes(id)) && kernels.includes(kernel));
   cases.sort((one, other) => Number(one.alone ?? false) - Number(other.alone ?? false));
-  const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && index === 0, jailObstacle });
+  const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && index === 0, jailObstacle, recipes });
   await stage.open();
   const results = [];
   for (const one of cases) {
     // What measures time waits until the other lane is empty.
-    if (one.alone) await otherLanesEnd(index);
+    if (one.alone) await othersEnd();
     const result = await runCase(one, stage);
     results.push(result);
-    process.stderr.write(`${result.id} ${result.outcome} ${result.seconds.toFixed(1)} s\n`);
+    process.stderr.write(`${result.id} ${result.kernel} ${result.outcome} ${result.seconds.toFixed(1)} s\n`);
   }
-  laneEnded[index]();
   await stage.close();
   return results;
 }
 
 async function runCase(one, stage) {
   const started = performance.now();
-  const result = { id: one.id, class: one.class, what: one.what, control: "", detail: "" };
+  const { kernel = "wasm" } = one;
+  const result = { id: one.id, kernel, class: one.class, what: one.what, control: "", detail: "" };
   if (one.notApplicable) return { ...result, outcome: "n/a", detail: one.notApplicable, seconds: 0 };
-  const missing = one.needs?.(stage);
+  const missing = (kernel === "wasm" ? undefined : localObstacle) ?? one.needs?.(stage);
   if (missing) {
     const outcome = process.env.CELLWRIGHT_REQUIRE === "all" ? "FAILED" : "n/a";
     return { ...result, outcome, detail: missing, seconds: 0 };
@@ -98,9 +126,9 @@ function told(error) {
   return error instanceof Failure || error instanceof Invalid ? error.message : short(error.stack, 300);
 }
 
-/** By group, then by number. */
-function order(id) {
-  return id.charCodeAt(0) * 1_000 + Number(id.slice(1));
+/** By kernel, then by group, then by number. */
+function order({ id, kernel }) {
+  return ["wasm", "local", "bash"].indexOf(kernel) * 1e6 + id.charCodeAt(0) * 1_000 + Number(id.slice(1));
 }
 
 async function inTime(work) {

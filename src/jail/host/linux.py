@@ -37,6 +37,7 @@ _AT_RECURSIVE = 0x8000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -115,6 +116,11 @@ def set_host_name(name):
 
 def die_with_parent():
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+
+
+def adopt_orphans():
+    """For a zygote: what a killed supervisor leaves behind comes to it to be waited for, and not to a pid 1 that may not."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def hide_from_others():

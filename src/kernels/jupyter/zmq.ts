@@ -8,7 +8,7 @@ import { MessageQueue } from "./message-queue.ts";
 /** We connect before the kernel has its sockets, and want to be there at once when it does. ZeroMQ's own is 100. */
 const RECONNECT_MS = 5;
 /** Messages of a cell that wait in our process for a reader. The kernel waits with the rest (see host/outbox.py). */
-const OUTPUT_HIGH_WATER_MARK = 64;
+const OUTPUT_HIGH_WATER_MARK = 256;
 
 /** Connects to a kernel's sockets, which need not be there yet. */
 export async function connectZmq(connection: Connection): Promise<JupyterChannel> {

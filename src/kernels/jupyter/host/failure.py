@@ -83,7 +83,7 @@ def _leave_out_machinery(report, seen):
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
-    report.stack = _Stack.from_list(_frames_of_the_cell(list(report.stack)))
+    report.stack = _Stack(_frames_of_the_cell(list(report.stack)))
     for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
         _leave_out_machinery(other, seen)
 

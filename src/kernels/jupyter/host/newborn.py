@@ -85,7 +85,7 @@ def wall_in(request, keep):
         from _cellwright_jail import limits as process_limits
 
         process_limits.join(limits)
-        process_limits.apply(limits)
+        process_limits.apply(limits, jailed=False)
 
 
 def widen(threads):

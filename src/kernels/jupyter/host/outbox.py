@@ -4,7 +4,7 @@ import os
 import threading
 
 # Messages that ZeroMQ takes in for a server that does not read. Then the sending thread waits, and nothing is dropped.
-HIGH_WATER_MARK = 64
+HIGH_WATER_MARK = 256
 
 _NAP_SECONDS = 0.1
 
@@ -32,11 +32,19 @@ class Outbox:
         self._thread.schedule(lambda: self._thread.io_loop.call_later(seconds, act))
 
     def wait_for_room(self, limit):
-        if threading.current_thread() is self._thread.thread or self._pid != os.getpid():
-            return
-        with self._moved:
-            while self.waiting_bytes > limit:
-                self._moved.wait(_NAP_SECONDS)
+        if self._can_wait():
+            with self._moved:
+                while self.waiting_bytes > limit:
+                    self._moved.wait(_NAP_SECONDS)
+
+    def wait_until_sent(self, seconds):
+        if self._can_wait():
+            with self._moved:
+                self._moved.wait_for(lambda: self.waiting_bytes == 0, seconds)
+
+    def _can_wait(self):
+        """The sending thread cannot wait for itself, nor a fork for a thread it does not have."""
+        return threading.current_thread() is not self._thread.thread and self._pid == os.getpid()
 
     def _send_multipart(self, frames, *args, **options):
         with self._moved:

@@ -14,10 +14,11 @@ MAX_CELL_CHARS = 64 * 1024 * 1024
 # What is kept of the rest, for the end of the cell: the last lines of a flood are the ones that say why it ended.
 TAIL_CHARS = 64 * 1024
 # Characters of one message; a longer text is sent in several.
-_PIECE_CHARS = 128 * 1024
+_PIECE_CHARS = 32 * 1024
 # Text waits this long for more of it, unless there is this much.
 _FLUSH_SECONDS = 0.05
-_MAX_PENDING_CHARS = 32 * 1024
+_LONGEST_FLUSH_SECONDS = 1
+_MAX_PENDING_CHARS = 16 * 1024
 _LOOK_SECONDS = 0.0002
 # A cell that shows more than can be sent waits for the server at this many bytes.
 _MAX_WAITING_BYTES = 8 * 1024 * 1024
@@ -127,9 +128,17 @@ class Output:
             self.before_write()
 
     def flush(self):
+        """Whether there was anything to be sent."""
         with self._lock:
             self.before_write()
+            had_text = bool(self._parts)
             self._send_pending()
+        return had_text
+
+    def flush_and_wait(self):
+        """What was written gets out, though code that follows may never let another thread run."""
+        if self.flush():
+            self._outbox.wait_until_sent(_LONGEST_FLUSH_SECONDS)
 
     def flush_if_free(self):
         """For the sending thread and others that must not wait for one that waits for them. False: try again."""

@@ -16,15 +16,12 @@ _INSTALL = re.compile(
 )
 # What is done with the output, of which there is none to speak of.
 _REDIRECTED = re.compile(r"(?:\s*(?:(?:&|[12])?>>?\s*(?:/dev/null|&[12])|\|\s*(?:tail|head)(?:\s+-n?\s*\d+)?))+\s*$")
-_OPERATORS = re.compile(r"[;&|<>`$]")
-# IPython takes this for a magic where it is all there is.
-_BARE = re.compile(r"\s*pip3?\s+install\b[^\n]*\s*$")
+_COMMENT = re.compile(r"(?:^|\s)#[^'\"]*$")
+_OPERATOR = re.compile(r"[;&|]+$|\d?[<>]")
 
 
 def find(code):
     """The lines, as they would run, and the words after `pip install`: None if it is more than a list of words."""
-    if _BARE.match(code):
-        code = "%" + code.lstrip()
     lines = []
     try:
         source = TransformerManager().transform_cell(code)
@@ -78,13 +75,13 @@ def _command(node):
 
 
 def _words(text):
-    rest = _REDIRECTED.sub("", _INSTALL.match(text).group(1) or "")
+    rest = _REDIRECTED.sub("", _COMMENT.sub("", _INSTALL.match(text).group(1) or ""))
     try:
-        words = shlex.split(rest, comments=True)
-        # Within quotes these are part of a requirement, `"pandas>=2"`.
-        lexer = shlex.shlex(rest, posix=True, punctuation_chars=";&|<>")
-        lexer.whitespace_split = True
-        pieces = list(lexer)
+        # What is within quotes stays in one piece: `"tomli; python_version < '3.11'"`.
+        pieces = shlex.shlex(rest, posix=True, punctuation_chars=";&|")
+        pieces.commenters = ""
+        pieces.whitespace_split = True
+        words = list(pieces)
     except ValueError:
         return None
-    return None if pieces != words and any(_OPERATORS.match(piece) for piece in pieces) else words
+    return None if any(_OPERATOR.match(word) for word in words) else words

@@ -30,7 +30,7 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def flush(self):
-        self._output.flush()
+        self._output.flush_and_wait()
 
     def fileno(self):
         return self._fd

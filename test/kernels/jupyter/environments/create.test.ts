@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { findEnvironment } from "../../../../src/kernels/jupyter/environments/find.ts";
@@ -58,7 +58,6 @@ describeWith("managedPython", "a managed environment", () => {
     const { options, calls } = withUv(world);
     const { python } = await createManaged(options);
     writeFileSync(join(world.home, "data/envs/managed/pyvenv.cfg"), "home = /nowhere\n");
-    const { unlinkSync } = await import("node:fs");
     unlinkSync(python);
     expect(await createManaged(options)).toMatchObject({ installed: standardPackages });
     expect(calls().filter((call) => call.startsWith("venv"))).toHaveLength(2);
