@@ -73,7 +73,6 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
   const machine = given ?? (await thisMachine());
   const hierarchies = process.platform === "linux" || given ? await findHierarchies(machine) : [];
   const users = new Map<string, number>();
-  const leaving = new Map<string, Promise<void>>();
   const means = controllers.map((name) => `${name}: ${meansOf(name, hierarchies)}`);
   log.debug(`limits: ${means.join(", ")}`);
   for (const { folder } of hierarchies) await removeLeftBehind(folder);
@@ -83,8 +82,6 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
     async for(sessionId, limits) {
       const name = encodeURIComponent(sessionId);
       users.set(name, (users.get(name) ?? 0) + 1);
-      // A kernel that was there before takes its group with it, and all that is in it.
-      await leaving.get(name);
       const groups: Group[] = [];
       for (const hierarchy of hierarchies) {
         const folder = join(hierarchy.folder, name);
@@ -105,10 +102,6 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
           users.delete(name);
           return true;
         },
-        leave: (gone) => {
-          leaving.set(name, gone);
-          void gone.finally(() => leaving.get(name) === gone && leaving.delete(name));
-        },
         log,
         killsSoFar: await oomKills(groups),
       });
@@ -125,7 +118,6 @@ class CgroupLimits implements SessionLimits {
   readonly #groups: Group[];
   readonly #limits: Limits;
   readonly #release: () => boolean;
-  readonly #leave: (gone: Promise<void>) => void;
   readonly #log: Log;
   #killsSoFar: number;
   #disposed = false;
@@ -133,20 +125,11 @@ class CgroupLimits implements SessionLimits {
   constructor(
     groups: Group[],
     limits: Limits,
-    parts: {
-      limited: (name: Controller) => boolean;
-      /** Whether this was the last one to use the groups. */
-      release: () => boolean;
-      /** Told when they are being removed, until they are. */
-      leave: (gone: Promise<void>) => void;
-      log: Log;
-      killsSoFar: number;
-    },
+    parts: { limited: (name: Controller) => boolean; release: () => boolean; log: Log; killsSoFar: number },
   ) {
     this.#groups = groups;
     this.#limits = limits;
     this.#release = parts.release;
-    this.#leave = parts.leave;
     this.#log = parts.log;
     this.#killsSoFar = parts.killsSoFar;
     this.limitsMemory = parts.limited("memory");
@@ -188,12 +171,6 @@ class CgroupLimits implements SessionLimits {
     if (this.#disposed) return;
     this.#disposed = true;
     if (!this.#release()) return;
-    const gone = this.#removeGroups();
-    this.#leave(gone);
-    await gone;
-  }
-
-  async #removeGroups(): Promise<void> {
     await this.killAll();
     for (const { folder } of this.#groups) {
       let removed = false;

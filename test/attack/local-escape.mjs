@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
-import { attackerIn, environment, forPython, tryAll } from "./local-stage.mjs";
+import { attackerIn, forPython, sessionIn, tryAll } from "./local-stage.mjs";
 import { descendants } from "./server.mjs";
 
 const q = JSON.stringify;
@@ -23,7 +23,6 @@ const a1 = breakOut({
     "shell's own read": `out = sh("echo $(<${flagFile})")`,
     list: `out = os.listdir(${q(listed)})`,
     "/proc/self/root": `out = read("/proc/self/root" + ${q(flagFile)})`,
-    "/proc/1/root": `out = read("/proc/1/root" + ${q(flagFile)})`,
     "root of every process": `for pid in os.listdir("/proc"):\n    try: out += read(f"/proc/{pid}/root" + ${q(flagFile)})\n    except OSError: pass`,
     "out of every folder that a process has": `import glob\nfor path in glob.glob("/proc/[0-9]*/cwd") + glob.glob("/proc/[0-9]*/fd/*"):\n    try: out += read(path + "/.." * 20 + ${q(flagFile)})\n    except OSError: pass`,
     "out of the workspace by ..": `out = read("../" * 20 + ${q(flagFile.slice(1))})`,
@@ -36,7 +35,8 @@ const a1 = breakOut({
   hopes: ({ flagFile, folder }) => ({
     "hard link": `os.link(${q(flagFile)}, "linked")\nout = read("linked")`,
     rename: `os.rename(${q(flagFile)}, "moved")\nout = read("moved")`,
-    "descriptors that lead to folders": `out = GOT if any(stat.S_ISDIR(os.stat(f"/proc/self/fd/{fd}").st_mode) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and int(fd) != os.open("/dev/null", os.O_RDONLY)) else ""`,
+    "/proc/1/root": `out = read("/proc/1/root" + ${q(flagFile)})`,
+    "descriptors that lead to folders": `for fd in map(int, os.listdir("/proc/self/fd")):\n    try: out += GOT if stat.S_ISDIR(os.fstat(fd).st_mode) else ""\n    except OSError: pass`,
     "a link for whoever follows": `os.symlink(${q(folder)}, "/tmp/host")\nout = read("/tmp/host/flag.txt")`,
     "the disk itself": 'for name in ("vda", "sda", "nvme0n1", "xvda"):\n    try: out = opens("/dev/" + name, os.O_RDONLY)\n    except OSError: pass',
     "/root, /home, /mnt": 'found = [folder for folder in ("/home", "/mnt", "/srv", "/media", "/boot", "/lost+found") if os.path.exists(folder)]\nout = GOT if found else ""',
@@ -65,8 +65,9 @@ const a2 = breakOut({
   }),
   hopes: ({ serverPid }) => ({
     "the server": `os.kill(${serverPid}, 0)\nout = GOT`,
-    "the first process's memory": 'out = opens("/proc/1/mem", os.O_RDWR)',
-    "the first process's descriptors": 'out = GOT if os.listdir("/proc/1/fd") else ""',
+    // Bubblewrap's own first process can be written to: it has no more rights than its writer.
+    "a first process with more rights": 'rights = lambda pid: [line for line in read(f"/proc/{pid}/status").splitlines() if line.startswith(("Cap", "NoNew", "Seccomp"))]\nout = GOT if rights(1) != rights("self") else "same"',
+    "the first process's descriptors": 'for fd in os.listdir("/proc/1/fd"):\n    try:\n        kind = os.readlink("/proc/1/fd/" + fd)\n        out += GOT if kind.startswith("/") and kind != "/dev/null" else kind\n    except OSError: pass',
     "end the first process": 'os.kill(1, 9)\nos.kill(1, 11)\ntime.sleep(0.1)\nout = "sent"',
     "trace the first process": 'syscall("ptrace", number(16), number(1), None, None)\nout = GOT',
     "its own descriptors by pidfd_getfd": 'syscall("pidfd_getfd", number(syscall("pidfd_open", number(1), number(0))), number(0), number(0))\nout = GOT',
@@ -141,7 +142,8 @@ const x10 = {
   what: "the zygote's memory in its forks: other sessions' ids, keys, variables",
   async probe(stage) {
     const server = await stage.server("auto");
-    const session = await attackerIn(stage, server, "python");
+    // One in which nobody has named the neighbour.
+    const session = await sessionIn(stage, server, "python");
     const { key } = JSON.parse(
       readFileSync(join(server.dataDir, "sessions", server.neighbour, "run/sockets/connection.json"), "utf8"),
     );
@@ -165,5 +167,4 @@ const x10 = {
   },
 };
 
-export { environment };
 export default [...a1, ...a2, ...a3, ...a4, ...forPython(x10)];

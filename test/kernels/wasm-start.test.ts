@@ -12,9 +12,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { familyOf } from "../../src/jail/processes.ts";
+import { seccompFilter } from "../../src/jail/seccomp.ts";
 import { result, run } from "../contracts/kernel.ts";
 import { compile } from "../store/compiled.ts";
 import { requirement } from "../support/requirements.ts";
@@ -30,7 +32,9 @@ describe("jail modes", () => {
   test.each(modes)("a kernel starts with --jail %s, and leaves nothing in its run folder", async (jail) => {
     const kernels = wasmKernels({ jail });
     const { kernel, runDir } = await kernels.start();
-    expect(kernel.info.walls).toHaveLength(jail === "bwrap" ? 2 : 1);
+    const isFiltered = jail === "bwrap" && seccompFilter() !== undefined;
+    expect(kernel.info.walls).toHaveLength(jail === "none" ? 1 : isFiltered ? 3 : 2);
+    if (process.platform === "linux") expect(await callFilterOf(runDir)).toBe(isFiltered ? "2" : "0");
     expect(await kernels.provider.list(new AbortController().signal)).toMatchObject([{ walls: kernel.info.walls }]);
     expect(result(await run(kernel, "open('a', 'w').write('b'); 1 + 1"))).toBe("2");
     await kernel.dispose();
@@ -51,6 +55,21 @@ describe("jail modes", () => {
     }
   });
 });
+
+/** What the system says of the innermost process that was started for this folder: 2 is a filter. */
+async function callFilterOf(folder: string): Promise<string | undefined> {
+  const sessionDir = dirname(folder);
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const started = pids.find((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${sessionDir}/`);
+    } catch {
+      return false;
+    }
+  });
+  const innermost = (await familyOf(Number(started))).at(-1);
+  return /^Seccomp:\s+(\d)/m.exec(readFileSync(`/proc/${innermost}/status`, "utf8"))?.[1];
+}
 
 describe("starting", () => {
   const kernels = wasmKernels();

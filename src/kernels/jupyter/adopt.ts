@@ -14,6 +14,7 @@ export interface AdoptOptions {
   /** The zygote behind a socket, if it is there; it is left open. */
   zygoteAt: (socketFile: string) => Promise<Zygote | undefined>;
   installer?: JupyterKernelParts["installer"];
+  afterwards?: JupyterKernelParts["afterwards"];
   causeOfDeath?: (exit: ProcessExit) => Promise<string>;
 }
 
@@ -40,8 +41,8 @@ export async function adopt(runDir: string, options: AdoptOptions): Promise<Adop
   // Only now: what is shown from here on comes to us as well.
   const cell = await readNewestCell(record.journalFile, connection.key);
   if (cell && !cell.over) await channel.continue(cell);
-  const { installer } = options;
-  const kernel = new JupyterKernel({ info, channel, life, installer, clientSession: connection.clientId });
+  const { installer, afterwards } = options;
+  const kernel = new JupyterKernel({ info, channel, life, installer, clientSession: connection.clientId, afterwards });
   return {
     kernel,
     life,

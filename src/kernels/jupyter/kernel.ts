@@ -46,6 +46,8 @@ export interface JupyterKernelParts {
   installer?: ((ask: Ask) => KernelInstaller) | undefined;
   /** The header `session` of our requests; an adopted kernel's cells answer to the former one's. */
   clientSession?: string | undefined;
+  /** Clears away what was made for the kernel; `closed` waits for it, so that another can be started in its place. */
+  afterwards?: (() => Promise<void>) | undefined;
 }
 
 export { ready } from "./ready.ts";
@@ -70,6 +72,7 @@ export class JupyterKernel implements Kernel {
   readonly #channel: JupyterChannel;
   readonly #life: KernelLife;
   readonly #installer: KernelInstaller | undefined;
+  readonly #afterwards: JupyterKernelParts["afterwards"];
   readonly #session: string;
   readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
   readonly #lateListeners = new Map<string, (event: ExecutionEvent) => void>();
@@ -80,6 +83,7 @@ export class JupyterKernel implements Kernel {
     this.info = parts.info;
     this.#channel = parts.channel;
     this.#life = parts.life;
+    this.#afterwards = parts.afterwards;
     this.#session = parts.clientSession ?? randomUUID();
     const installer = parts.installer?.((question) => this.#ask(question));
     this.#installer = installer;
@@ -228,6 +232,7 @@ export class JupyterKernel implements Kernel {
     await this.#installer?.end();
     this.#run?.fail(died(reason));
     for (const answer of this.#answers.values()) answer(undefined);
+    await this.#afterwards?.();
     return { reason };
   }
 

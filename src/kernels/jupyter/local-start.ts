@@ -47,6 +47,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
   const isJailed = (await start.walls.obstacle()) === undefined && start.walls.jails;
   const connection = await createConnection(runDir, isJailed ? { insideDir: inside.sockets } : {});
   const undo: (() => unknown)[] = [() => removeConnection(connection)];
+  let isStarted = false;
   try {
     const walls = await start.walls.for(start, {
       environmentPaths: environment.readPaths,
@@ -81,11 +82,14 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
       life,
       installer: start.installer,
       clientSession: connection.clientId,
+      afterwards: async () => {
+        if (isStarted) await undoAll(undo, log);
+      },
     });
     walls.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
     await writeKernelRecord(runDir, { ...begun.record, connection, ...files, environment: environment.name, info });
     undo.unshift(() => removeKernelRecord(runDir));
-    void kernel.closed.then(() => undoAll(undo, log));
+    isStarted = true;
     return kernel;
   } catch (error) {
     await undoAll(undo, log);
@@ -101,7 +105,10 @@ export async function adoptLocal(
   const { runDir } = slot;
   const limits = await walls.limitsOf(slot);
   const { causeOfDeath } = limits;
-  const adopted = await adopt(runDir, { zygoteAt: (socket) => zygotes.at(socket), installer, causeOfDeath });
+  const undo: (() => unknown)[] = [];
+  const afterwards = () => undoAll(undo, log);
+  const zygoteAt = (socket: string) => zygotes.at(socket);
+  const adopted = await adopt(runDir, { zygoteAt, installer, causeOfDeath, afterwards });
   if (!adopted) {
     await limits.dispose();
     return undefined;
@@ -110,14 +117,13 @@ export async function adoptLocal(
   const { journalFile, heartbeatFile, connection } = record;
   const stopBeating = await beat(heartbeatFile, log);
   limits.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
-  const undo = [
+  undo.push(
     () => removeKernelRecord(runDir),
     stopBeating,
     () => removeFiles(journalFile, heartbeatFile),
     () => limits.dispose(),
     () => removeConnection(connection),
-  ];
-  void kernel.closed.then(() => undoAll(undo, log));
+  );
   return adopted;
 }
 
