@@ -5,9 +5,9 @@ import { createApp } from "../app.ts";
 import type { Options } from "../options.ts";
 
 /** What Cellwright makes below its data folder. Nothing else there is ever removed. */
-const ownFolders = ["sessions", "cache", "trash"];
+const ownFolders = ["sessions", "cache", "envs", "state", "trash"];
 
-/** Removes sessions, their files and caches, after asking. Returns the exit code. */
+/** Removes sessions, their files, environments and caches, after asking. Returns the exit code. */
 export async function clean(options: Options, { yes }: { yes: boolean }): Promise<number> {
   const folders = (await Promise.all(ownFolders.map((name) => measure(join(options.dataDir, name))))).filter(
     (folder) => folder.files > 0,

@@ -1,8 +1,12 @@
 import { createApp } from "../app.ts";
 import { checkExposure } from "../http/auth.ts";
+import type { KernelInfo } from "../kernels/kernel.ts";
 import { OptionError, type Options } from "../options.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
+
+/** The address is printed before long, whatever a provider has to find out. */
+const KERNEL_LIST_MS = 5_000;
 
 /** Serves MCP over HTTP until a signal. */
 export async function serve(options: Options): Promise<number> {
@@ -18,7 +22,9 @@ export async function serve(options: Options): Promise<number> {
   const route = createMcpRoute({ createServer, sessions, log, maxRequestBytes: options.maxRequestMb * 1024 * 1024 });
   const http = createHttpApp({ options, routes: { "/mcp": route }, log });
   const { url } = await http.listen();
-  process.stdout.write(welcome(`${url}/mcp`, options));
+  process.stdout.write(
+    welcome(`${url}/mcp`, options, await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => [])),
+  );
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);
   // Sessions first: the calls that wait for their cells still get their replies.
@@ -26,11 +32,12 @@ export async function serve(options: Options): Promise<number> {
   return 0;
 }
 
-function welcome(url: string, { authToken }: Options): string {
+function welcome(url: string, { authToken }: Options, [kernel]: KernelInfo[]): string {
   const headers = authToken.length > 0 ? { headers: { Authorization: "Bearer <token>" } } : {};
   const config = { mcpServers: { cellwright: { type: "http", url, ...headers } } };
+  const place = kernel ? `\nSessions run in ${[`${kernel.description}.`, ...(kernel.notes ?? [])].join(" ")}\n` : "";
   return `Cellwright listens on ${url}
-
+${place}
 Paste into the configuration of an MCP client:
 ${JSON.stringify(config, null, 2)}
 

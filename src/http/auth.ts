@@ -30,7 +30,7 @@ export function createAuthenticate(authTokens: string[]): Authenticate {
 }
 
 /** Why this server must not be started as it is set up, in a sentence; undefined if it may. */
-export function checkExposure(options: Pick<Options, "host" | "authToken" | "insecure">): string | undefined {
+export function checkExposure(options: Pick<Options, "host" | "authToken" | "insecure" | "jail">): string | undefined {
   const entries = options.authToken.map(splitToken);
   if (entries.some(({ token }) => /^=*$/.test(token))) {
     return "An --auth-token has no token: write NAME=TOKEN or TOKEN, and leave out `=` at the end of a TOKEN.";
@@ -39,7 +39,11 @@ export function checkExposure(options: Pick<Options, "host" | "authToken" | "ins
   if (new Set(entries.map(({ token }) => token)).size < entries.length) {
     return "Two --auth-token have the same TOKEN: give each NAME its own.";
   }
-  if (entries.length > 0 || options.insecure || isLoopback(options.host)) return undefined;
+  if (options.insecure || isLoopback(options.host)) return undefined;
+  if (options.jail === "none") {
+    return `--jail none lets code do all that you can, and --host ${options.host} can be reached from other machines: leave one of them out, or add --insecure if that is what you want.`;
+  }
+  if (entries.length > 0) return undefined;
   return `--host ${options.host} can be reached from other machines, and whoever reaches it can run code: set --auth-token, or --insecure if something in front of it decides who may.`;
 }
 

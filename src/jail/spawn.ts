@@ -32,26 +32,32 @@ export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions
   const { stdio, limits, survives = false } = options;
   const filter = seccompFilter();
   const infoFd = stdio.length;
-  const seccompFd = filter && infoFd + 1;
+  const argsFd = infoFd + 1;
+  const seccompFd = filter && infoFd + 2;
   const { proxy } = jail;
   const forwarded = proxy ? [proxy.python, proxy.script, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
-  const bubblewrap = ["bwrap", ...bubblewrapArgs(jail, limited, { infoFd, seccompFd, reaper: true })];
+  const walls = bubblewrapArgs(jail, [], { infoFd, seccompFd, reaper: true }).slice(0, -1);
+  // Not on the command line, which everybody on the machine can read: the environment may have secrets in it.
+  const bubblewrap = ["bwrap", "--args", String(argsFd), "--", ...limited];
   const parented = survives ? ["/bin/sh", "-c", STAY, "sh", ...bubblewrap] : bubblewrap;
   const [program = "", ...args] = limits ? withLimits(limits, parented) : parented;
   const child = spawn(program, args, {
     cwd: "/",
     env: { PATH: process.env.PATH ?? "" },
     detached: true,
-    stdio: [...stdio, "pipe", ...(filter ? ["pipe" as const] : [])],
+    stdio: [...stdio, "pipe", "pipe", ...(filter ? ["pipe" as const] : [])],
   });
-  if (filter) {
-    const pipe = child.stdio[infoFd + 1] as Writable | null;
-    // It may be gone before it has read it, which its exit tells.
-    pipe?.on("error", () => {});
-    pipe?.end(filter);
-  }
+  send(child.stdio[argsFd], walls.map((arg) => `${arg}\0`).join(""));
+  if (seccompFd !== undefined && filter) send(child.stdio[seccompFd], filter);
   return { child, firstPid: readPid(child, child.stdio[infoFd] as Readable | null) };
+}
+
+function send(pipe: unknown, content: string | Uint8Array): void {
+  const writable = pipe as Writable | null | undefined;
+  // It may be gone before it has read it, which its exit tells.
+  writable?.on("error", () => {});
+  writable?.end(content);
 }
 
 /** The program in the jail (not bubblewrap, not the reaper), as seen from here, to send SIGINT to. */

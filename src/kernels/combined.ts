@@ -9,6 +9,8 @@ export interface CombinedParts {
   wasm?: KernelProvider | undefined;
   /** Where Python runs when nobody chose. */
   preferred: "local" | "wasm";
+  /** Why there, as a sentence. */
+  why?: string | undefined;
   /** Ends what the parts share, after them. */
   dispose(): Promise<void>;
 }
@@ -32,7 +34,9 @@ export function combineProviders(parts: CombinedParts): KernelProvider {
 
     async list(signal) {
       const lists = await Promise.all(all.map((provider) => provider.list(signal).catch((): KernelInfo[] => [])));
-      return lists.flat();
+      const [first, ...others] = lists.flat();
+      if (!first) return [];
+      return [{ ...first, notes: [...(parts.why ? [parts.why] : []), ...(first.notes ?? [])] }, ...others];
     },
 
     start(spec, options) {

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Walls } from "../jail/walls.ts";
 import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
 import { combineProviders } from "./combined.ts";
@@ -33,12 +34,20 @@ const providers: Record<Options["kernel"], Build> = {
       ofThisMachine(options, log),
       import("./jupyter/environments/managed.ts"),
     ]);
-    const hasEnvironment = options.env !== undefined || isManagedCreated(options.dataDir);
-    const isLocal = hasEnvironment && options.env !== "wasm" && (await walls.obstacle()) === undefined;
-    const preferred = isLocal ? "local" : "wasm";
-    return combineProviders({ name: "auto", local, bash, wasm, preferred, dispose: () => walls.dispose() });
+    const why = await whyNotLocal(options, walls, isManagedCreated(options.dataDir));
+    const preferred = why === undefined ? "local" : "wasm";
+    return combineProviders({ name: "auto", local, bash, wasm, preferred, why, dispose: () => walls.dispose() });
   },
 };
+
+async function whyNotLocal({ env }: Options, walls: Walls, isCreated: boolean): Promise<string | undefined> {
+  if (env === "wasm") return "--env says so.";
+  if (env === undefined && !isCreated) {
+    return "There is no managed environment; `cellwright env create` makes it.";
+  }
+  const obstacle = await walls.obstacle();
+  return obstacle && `Local code cannot be jailed here: ${obstacle}.`;
+}
 
 export async function createProvider(options: Options, log: Log): Promise<KernelProvider> {
   return providers[options.kernel](options, log);

@@ -16,7 +16,9 @@ const installPackages = defineTool({
     const session = await findOpenSession(session_id, context);
     const { signal, progress } = context;
     const installed = await session.install(packages, { signal, progress });
-    const names = installed.map(({ name, version }) => `${name} ${version}`);
+    const names = installed.map(({ name, version, outdated }) => {
+      return `${name} ${version}${outdated ? " (after reset_session; another version is loaded)" : ""}`;
+    });
     return {
       type: "text",
       text: `Importable now: ${names.join(", ")}.`,

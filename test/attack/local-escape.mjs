@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { attackerIn, forPython, sessionIn, tryAll } from "./local-stage.mjs";
-import { descendants } from "./server.mjs";
+import { descendants, isAlive } from "./server.mjs";
 
 const q = JSON.stringify;
 
@@ -30,7 +30,7 @@ const a1 = breakOut({
     "a linked folder": `os.path.lexists("to-folder") or os.symlink(${q(folder)}, "to-folder")\nout = read("to-folder/flag.txt")`,
     "/etc/shadow": 'out = GOT if ":" in read("/etc/shadow") else ""',
     "write beside it": `open(${q(join(folder, "written"))}, "w").close()\nout = GOT`,
-    "handle of the root": `handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0) + bytes(128))\nmount_id = ctypes.c_int()\nsyscall("name_to_handle_at", number(os.open("/", os.O_RDONLY)), b".", handle, ctypes.byref(mount_id), number(0))\nout = GOT`,
+    "handle of the root": `handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0) + bytes(128))\nmount_id = ctypes.c_int()\nsyscall("name_to_handle_at", number(2**64 - 100), b"/", handle, ctypes.byref(mount_id), number(0))\nout = GOT`,
   }),
   hopes: ({ flagFile, folder }) => ({
     "hard link": `os.link(${q(flagFile)}, "linked")\nout = read("linked")`,
@@ -51,7 +51,7 @@ const a2 = breakOut({
     stage.after(() => void victim.kill("SIGKILL"));
     return { victim };
   },
-  effect: ({ victim }) => victim.exitCode !== null || victim.signalCode !== null,
+  effect: ({ victim: { pid } }) => !isAlive(pid),
   ways: ({ victim: { pid } }) => ({
     "list /proc": `out = GOT if "${pid}" in os.listdir("/proc") else ""`,
     "command line": `out = GOT if "sleep" in read("/proc/${pid}/cmdline") else ""`,

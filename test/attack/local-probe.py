@@ -67,6 +67,15 @@ def opens(path, flags=os.O_WRONLY):
     return GOT
 
 
+def write(path, text):
+    """At once: what is only buffered has not been refused yet."""
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)
+
+
 def sh(command, seconds=5):
     done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
     return (done.stdout + done.stderr).decode(errors="replace")

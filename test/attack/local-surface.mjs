@@ -29,7 +29,7 @@ const a6 = breakOut({
     pivot_root: inChild('syscall("pivot_root", b"/tmp", b"/tmp")'),
     "umount /proc": inChild('syscall("umount2", b"/proc", number(2))'),
     "remount the root": inChild('syscall("mount", None, b"/", None, number(32 | 4096), None)'),
-    "raise the number of namespaces": 'open("/proc/sys/user/max_user_namespaces", "w").write("100")\nout = GOT',
+    "raise the number of namespaces": 'write("/proc/sys/user/max_user_namespaces", "100")\nout = GOT',
     bwrap: 'out = GOT if "in" in sh("bwrap --ro-bind / / echo in") else ""',
     "uid 0": inChild("os.setuid(0)"),
     // 32-bit calls have numbers of their own, by which a filter could be passed.
@@ -81,7 +81,7 @@ const a7 = breakOut({
       ].map((path) => [path, `out = opens(${q(path)})`]),
     ),
     "a group of its own": 'os.makedirs("/sys/fs/cgroup/memory/attack")\nout = GOT',
-    "safe from the memory's end": 'open("/proc/self/oom_score_adj", "w").write("-1000")\nout = GOT',
+    "safe from the memory's end": 'write("/proc/self/oom_score_adj", "-1000")\nout = GOT',
     "more processes": "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (100_000, 100_000))\nout = GOT",
     "larger files": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\nout = GOT",
     "more memory": "import resource\nresource.setrlimit(resource.RLIMIT_DATA, (-1, -1))\nout = GOT",

@@ -35,30 +35,37 @@ describe("tokens", () => {
 
 describe("a server is refused", () => {
   test.each([
-    [{ host: "0.0.0.0", authToken: [], insecure: false }, "--auth-token"],
-    [{ host: "192.168.0.7", authToken: [], insecure: false }, "--insecure"],
-    [{ host: "::", authToken: [], insecure: false }, "--auth-token"],
-    [{ host: "localhost.evil.example", authToken: [], insecure: false }, "--auth-token"],
-    [{ host: "127.0.0.1", authToken: ["ann="], insecure: false }, "no token"],
-    [{ host: "127.0.0.1", authToken: ["c2VjcmV0=="], insecure: false }, "no token"],
-    [{ host: "127.0.0.1", authToken: ["=x"], insecure: false }, "empty NAME"],
-    [{ host: "127.0.0.1", authToken: ["ann=x", "bob=x"], insecure: false }, "same TOKEN"],
+    [{ host: "0.0.0.0", authToken: [], insecure: false, jail: "auto" as const }, "--auth-token"],
+    [{ host: "192.168.0.7", authToken: [], insecure: false, jail: "auto" as const }, "--insecure"],
+    [{ host: "::", authToken: [], insecure: false, jail: "auto" as const }, "--auth-token"],
+    [{ host: "localhost.evil.example", authToken: [], insecure: false, jail: "auto" as const }, "--auth-token"],
+    [{ host: "127.0.0.1", authToken: ["ann="], insecure: false, jail: "auto" as const }, "no token"],
+    [{ host: "127.0.0.1", authToken: ["c2VjcmV0=="], insecure: false, jail: "auto" as const }, "no token"],
+    [{ host: "127.0.0.1", authToken: ["=x"], insecure: false, jail: "auto" as const }, "empty NAME"],
+    [{ host: "127.0.0.1", authToken: ["ann=x", "bob=x"], insecure: false, jail: "auto" as const }, "same TOKEN"],
   ])("with %o", (options, sentence) => {
     expect(checkExposure(options)).toContain(sentence);
   });
 
+  test("without a jail, with a token too", () => {
+    const options = { host: "0.0.0.0", authToken: ["x"], insecure: false, jail: "none" as const };
+    expect(checkExposure(options)).toContain("--jail none");
+  });
+
   test("without showing a token", () => {
-    expect(checkExposure({ host: "0.0.0.0", authToken: ["ann=hush", "bob=hush"], insecure: false })).not.toContain(
-      "hush",
-    );
+    expect(
+      checkExposure({ host: "0.0.0.0", authToken: ["ann=hush", "bob=hush"], insecure: false, jail: "auto" as const }),
+    ).not.toContain("hush");
   });
 
   test.each([
-    { host: "127.0.0.1", authToken: [], insecure: false },
-    { host: "localhost", authToken: [], insecure: false },
-    { host: "::1", authToken: [], insecure: false },
-    { host: "0.0.0.0", authToken: ["x"], insecure: false },
-    { host: "0.0.0.0", authToken: [], insecure: true },
+    { host: "127.0.0.1", authToken: [], insecure: false, jail: "auto" as const },
+    { host: "localhost", authToken: [], insecure: false, jail: "auto" as const },
+    { host: "::1", authToken: [], insecure: false, jail: "auto" as const },
+    { host: "0.0.0.0", authToken: ["x"], insecure: false, jail: "auto" as const },
+    { host: "0.0.0.0", authToken: [], insecure: true, jail: "auto" as const },
+    { host: "127.0.0.1", authToken: [], insecure: false, jail: "none" as const },
+    { host: "0.0.0.0", authToken: ["x"], insecure: true, jail: "none" as const },
   ])("but not with %o", (options) => {
     expect(checkExposure(options)).toBeUndefined();
   });

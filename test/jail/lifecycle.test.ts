@@ -143,6 +143,19 @@ describeWith("bubblewrap", "a jailed program", () => {
     });
   });
 
+  test("what is in its environment is not to be read on a command line", async () => {
+    const secret = "a-secret-of-the-environment";
+    const withSecret: Jail = { ...jail, env: { ...jail.env, SECRET: secret } };
+    const script = 'echo "$SECRET"; read line';
+    const { child, firstPid } = spawnJailed(withSecret, ["/bin/sh", "-c", script], { stdio: ["pipe", "pipe", "pipe"] });
+    expect(await follow(child)()).toBe(secret);
+    for (const pid of [child.pid, ...(await familyOf((await firstPid) ?? 0))]) {
+      expect(readFileSync(`/proc/${pid}/cmdline`, "utf8")).not.toContain(secret);
+    }
+    child.stdin?.end();
+    await new Promise((resolve) => child.once("exit", resolve));
+  });
+
   test("a jail that cannot be built is said, and nothing is run", async () => {
     const impossible: Jail = { ...jail, readOnly: [{ from: "/nonexistent", at: "/x" }] };
     const [program = "", ...args] = forkedCommand("/workspace/script.py", [], { python, jail: impossible, folder });

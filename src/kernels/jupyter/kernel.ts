@@ -77,6 +77,7 @@ export class JupyterKernel implements Kernel {
   readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
   readonly #lateListeners = new Map<string, (event: ExecutionEvent) => void>();
   #run: CellRun | undefined;
+  #interrupting: Promise<void> | undefined;
   #closedReason: string | undefined;
 
   constructor(parts: JupyterKernelParts) {
@@ -113,6 +114,8 @@ export class JupyterKernel implements Kernel {
     };
     const request = this.#message("shell", "execute_request", content, beside(variables));
     const run = this.#begin({ id: request.header.msg_id, options: { silent, onInput }, onLate });
+    // A signal on its way is meant for the cell before.
+    await this.#interrupting;
     void this.#channel.send(request);
     yield* run.events();
   }
@@ -128,13 +131,10 @@ export class JupyterKernel implements Kernel {
     const run = this.#run;
     if (!run || run.ended) return;
     run.interrupted = true;
-    await this.#life.interrupt();
+    await this.#signal(run);
     // A signal that comes before the cell does is nobody's; the kernel remembers this one.
     await this.#channel.send(this.#message("control", "cellwright_interrupt", { cell: run.id }));
-    const second = setTimeout(() => {
-      if (!run.ended) void this.#life.interrupt();
-    }, SECOND_INTERRUPT_MS);
-    second.unref();
+    setTimeout(() => void this.#signal(run), SECOND_INTERRUPT_MS).unref();
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
@@ -149,6 +149,12 @@ export class JupyterKernel implements Kernel {
   async dispose(): Promise<void> {
     await this.#life.kill("The kernel was closed.");
     await this.closed;
+  }
+
+  async #signal(run: CellRun): Promise<void> {
+    if (run.ended) return;
+    this.#interrupting = this.#life.interrupt();
+    await this.#interrupting;
   }
 
   #begin(cell: Pick<CellRunParts, "id" | "options"> & Pick<ExecuteOptions, "onLate">): CellRun {

@@ -32,14 +32,12 @@ export async function renderExecution(
     keep: createKeep(session.id, store, { limit: MAX_OUTPUT_LINKS }),
     options,
   });
-  const notices = [...execution.notices];
+  const running = session.kernels.find(({ language }) => language === execution.language);
+  const kernel = execution.executionCount === 1 ? running : undefined;
+  const notices = [...execution.notices, ...(kernel?.notes ?? [])];
   if (lost > 0)
     notices.push(`${lost} more pictures or rich outputs are not linked: a reply links ${MAX_OUTPUT_LINKS}.`);
-  const kernel =
-    execution.executionCount === 1
-      ? session.kernels.find(({ language }) => language === execution.language)?.description
-      : undefined;
-  const facts = { sessionId: session.id, execution, queued: reply.queued, kernel, notices };
+  const facts = { sessionId: session.id, execution, queued: reply.queued, kernel: kernel?.description, notices };
   const texts = placed.filter((item) => item instanceof Text);
   const files = fileLinks(session.id, execution.files).map(linkBlock);
 

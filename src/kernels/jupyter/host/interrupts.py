@@ -7,21 +7,25 @@ import asyncio
 import collections
 import signal
 import threading
+import time
 
 # Cells compiled by us have file names that begin like this.
 CELL_FILES = "<cell "
 
 # By then the interpreter has noticed a signal that came first.
-_NOTICE_SECONDS = 0.1
+_NOTICE_SECONDS = 0.05
+# A signal that comes so soon after a cell's beginning may have been meant for the one before: it has to be confirmed.
+_DOUBT_SECONDS = 0.05
 _REMEMBERED = 20
 
 _cell_id = None
+_began = 0
 _hits = 0
 _pending = False
 _task = None
 _drawing = False
-# Cells that were to be interrupted before they began.
-_early = collections.deque(maxlen=_REMEMBERED)
+# Cells that are to be interrupted; some before they have begun.
+_named = collections.deque(maxlen=_REMEMBERED)
 
 
 class Drawing:
@@ -60,11 +64,12 @@ def install():
 
 
 def begin(cell_id):
-    global _cell_id, _hits, _pending
+    global _cell_id, _began, _hits, _pending
     install()
     _hits = 0
+    _began = time.monotonic()
     _cell_id = cell_id
-    _pending = cell_id in _early
+    _pending = cell_id in _named
 
 
 def end():
@@ -87,13 +92,12 @@ def check():
 
 
 def ask(cell_id, loop):
-    """In the control thread, after a signal was sent: it may have come before the cell did."""
+    """In the control thread, after a signal was sent: it may have come before the cell did, or been doubted."""
+    _named.append(cell_id)
     loop.call_later(_NOTICE_SECONDS, _make_sure, cell_id)
 
 
 def _make_sure(cell_id):
-    if cell_id != _cell_id:
-        _early.append(cell_id)
     if cell_id == _cell_id and not happened():
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
@@ -101,6 +105,8 @@ def _make_sure(cell_id):
 def _on_signal(_number, frame):
     global _hits, _pending
     if _cell_id is None:
+        return
+    if _cell_id not in _named and time.monotonic() < _began + _DOUBT_SECONDS:
         return
     _hits += 1
     if _drawing or _is_in_cell(frame):

@@ -8,6 +8,10 @@ export function packageError(message: string, hint: string, cause?: unknown): Ce
   return new CellwrightError("package_error", message, { hint, cause });
 }
 
+const NOT_HERE =
+  'Use another package for the task, or a new session with env="managed", whose Python is not WebAssembly; where there ' +
+  "is none yet, `cellwright env create` makes it.";
+
 const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => string; hint: string }> = {
   requirement: {
     why: ({ name, detail }) => `\`${name}\` is not a requirement: ${detail}`,
@@ -25,7 +29,7 @@ const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => 
     why: ({ wanted, detail }) =>
       `${wanted} cannot run in WebAssembly: the index has neither a pure Python wheel nor one built for Pyodide` +
       `${detail && ` (${detail})`}`,
-    hint: "Use another package for the task, or a kernel that is not WebAssembly.",
+    hint: NOT_HERE,
   },
   index_unreachable: {
     why: ({ name, detail }) => `The package index could not be asked for ${name}: ${detail}`,
