@@ -84,7 +84,7 @@ async function ofThisMachine(options: Options, log: Log) {
     walls,
     local: createLocalProvider({
       ...{ environments, walls, stateDir, orphanTtlMs, startTimeoutMs, log },
-      packageDir: options.packageDir,
+      packages: { initial: options.packages, packageDir: options.packageDir },
     }),
     bash: createBashProvider({
       walls,

@@ -38,7 +38,8 @@ const a10 = breakOut({
   what: "Unix sockets of the host: by path, abstract, of daemons",
   ways: ({ canary: { socketPath, abstractName } }) => ({
     "by path": `out = ask(${q(socketPath)}, socket.AF_UNIX)`,
-    abstract: `out = ask(b"\\0" + ${q(abstractName)}.encode(), socket.AF_UNIX)`,
+    // Older versions of Node fill the whole address.
+    abstract: `name = b"\\0" + ${q(abstractName)}.encode()\nfor address in (name, name.ljust(108, b"\\0")):\n    try: out += ask(address, socket.AF_UNIX)\n    except OSError: pass`,
     "listed in /proc/net/unix": `out = GOT if ${q(abstractName)} in read("/proc/net/unix", 10_000_000) else ""`,
   }),
   hopes: ({ canary: { socketPath } }) => ({

@@ -116,5 +116,5 @@ def battery(ways):
             told = str(scope["out"])[:2_000]
         except BaseException as error:
             told = f"DENIED {type(error).__name__}: {error}"[:300]
-        print(f"[{name}] {told}".replace("\n", " "), flush=True)
+        print(f"[{name}] " + " ".join(told.split()), flush=True)
     print("[end]")

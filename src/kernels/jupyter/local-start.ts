@@ -86,7 +86,8 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
         if (isStarted) await undoAll(undo, log);
       },
     });
-    walls.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+    const { pid } = begun.record.process;
+    walls.watch({ pid, isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
     await writeKernelRecord(runDir, { ...begun.record, connection, ...files, environment: environment.name, info });
     undo.unshift(() => removeKernelRecord(runDir));
     isStarted = true;
@@ -116,7 +117,7 @@ export async function adoptLocal(
   const { kernel, life, record } = adopted;
   const { journalFile, heartbeatFile, connection } = record;
   const stopBeating = await beat(heartbeatFile, log);
-  limits.watch({ isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+  limits.watch({ pid: record.process.pid, isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
   undo.push(
     () => removeKernelRecord(runDir),
     stopBeating,

@@ -18,8 +18,8 @@ export interface LocalConfig {
   stateDir: string;
   orphanTtlMs: number;
   startTimeoutMs: number;
-  /** A folder of wheels to install from. */
-  packageDir?: string | undefined;
+  /** What every new session has, and a folder of wheels to install from. */
+  packages: { initial: string[]; packageDir?: string | undefined };
   log: Log;
 }
 
@@ -29,7 +29,7 @@ export function createLocalProvider(config: LocalConfig): KernelProvider {
   const zygotes = new Zygotes(join(config.stateDir, "zygotes"), log);
   const openPackages = createInstaller({
     ...environments,
-    packageDir: config.packageDir,
+    ...config.packages,
     cacheDir: join(environments.dataDir, "cache"),
     jailed: walls.jails,
   });
@@ -46,7 +46,7 @@ export function createLocalProvider(config: LocalConfig): KernelProvider {
   const startFresh = async (env: string | undefined, options: StartOptions): Promise<Kernel> => {
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const environment = await findEnvironment(env, environments, { signal, progress: options.progress });
-    const packages = await openPackages(options, async () => environment);
+    const packages = await openPackages(options, async () => environment, { ...options, signal });
     const start = { ...options, ...packages, signal, environment, walls, zygotes, orphanTtlMs, startTimeoutMs, log };
     return keep(await startLocal(start));
   };

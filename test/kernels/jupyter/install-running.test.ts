@@ -26,12 +26,13 @@ const wheels = [
 interface Places {
   env?: NodeJS.ProcessEnv;
   packageDir?: string;
+  initial?: string[];
 }
 
 /** A session of the provider that users have. Each start is of the same session. */
 function sessionOf(
   python: TestPython,
-  { env = { ...bareEnv, PIP_NO_INDEX: "1" }, packageDir = wheelFolder(wheels) }: Places = {},
+  { env = { ...bareEnv, PIP_NO_INDEX: "1" }, packageDir = wheelFolder(wheels), initial = [] }: Places = {},
 ) {
   const dataDir = temporaryFolder();
   const log = createLog("error");
@@ -54,7 +55,8 @@ function sessionOf(
     env: { ...env, PATH: bareEnv.PATH },
   });
   const provider = createLocalProvider({
-    ...{ environments, walls, stateDir, packageDir, log },
+    ...{ environments, walls, stateDir, log },
+    packages: { initial, packageDir },
     orphanTtlMs: 600_000,
     startTimeoutMs: 60_000,
   });
@@ -131,7 +133,11 @@ describe.each(["managed", "debian"] as const)("a running kernel (%s)", (python) 
 });
 
 describe("a running kernel", () => {
-  const session = sessionOf("managed");
+  const session = sessionOf("managed", { initial: ["alpha"] });
+
+  test("has what every session has", async () => {
+    expect(result(await run(await session.kernel(), "import alpha; alpha.version"))).toBe("'2.0'");
+  });
 
   test.each([
     ["%pip install -r requirements.txt", "files of requirements are not read; name the packages"],

@@ -57,6 +57,7 @@ export async function sessionPackages(
     env: bareEnv,
     cacheDir: join(root, ".cache"),
     writableByCode: [],
+    initial: [],
     jailed: true,
     log: createLog("silent"),
     ...config,

@@ -9,7 +9,8 @@ def prepare():
     What can be done before a fork and before a jail: imports, and hooks on plotting libraries that may be imported
     after it. Starts no thread, opens nothing. A zygote calls this before it imports anything else; `run` does too.
     """
-    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
+    if "_cellwright.app" in sys.modules:
+        return
     _import_without_debugger()
     from _cellwright import app, plots
 
@@ -24,6 +25,9 @@ def run(request):
     """
     # A kernel that is told of a parent ends with it.
     os.environ.pop("JPY_PARENT_PID", None)
+    # Libraries that draw ask these; a fork has an environment of its own.
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     os.chdir(request["workingDir"])
     prepare()
     from _cellwright import app, orphan

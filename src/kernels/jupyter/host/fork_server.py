@@ -227,11 +227,17 @@ class ForkServer:
 
     def reap(self, wake):
         os.read(wake, 4096)
-        while self.children:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
             if pid == 0:
                 return
-            child = self.children.pop(pid)
+            child = self.children.pop(pid, None)
+            if child is None:
+                # Left behind by a supervisor that was killed; that it is waited for is all.
+                continue
             if child.hear:
                 # First that it was there, then that it is gone.
                 child.hear()

@@ -27,7 +27,7 @@ def main():
     make_package("_cellwright", our_folder, *settings["folders"])
     make_package("_cellwright_jail", settings["jailFolder"])
     # Imported before a fork, like all that a fork will run.
-    from _cellwright_jail import jail
+    from _cellwright_jail import jail, linux
     from _cellwright import fork_server, newborn, preload
 
     # What is typed at the server's terminal is not for its detached zygote.
@@ -48,6 +48,7 @@ def main():
     )
     server.listen()
     preload.freeze()
+    linux.adopt_orphans()
     say({"ready": True})
     silence()
     try:

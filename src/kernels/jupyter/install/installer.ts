@@ -22,6 +22,8 @@ export interface InstallerConfig extends PlacesConfig {
   cacheDir: string;
   /** Folders that code of sessions can write: nothing from there is run outside a jail. */
   writableByCode: string[];
+  /** --packages: what every new session has. */
+  initial: string[];
   /** False: `--jail none`. */
   jailed: boolean;
   log: Log;
@@ -40,11 +42,15 @@ export interface SessionPackages {
   installer: NonNullable<JupyterKernelParts["installer"]>;
 }
 
+/** With `start`, for a kernel that is about to be started: then what every session has is installed, too. */
 export type OpenPackages = (
   slot: PackagesSlot,
   environment: () => Promise<PythonEnvironment>,
+  start?: InstallOptions,
 ) => Promise<SessionPackages>;
 
+/** There once the session has what every session has. */
+const INITIAL_FILE = "initial-packages";
 /** Names of the session's packages that the environment has, too; beside the folder of packages. */
 const REPLACED_FILE = "replaced-packages.json";
 
@@ -75,10 +81,9 @@ export function createInstaller(config: InstallerConfig): OpenPackages {
     return found;
   };
 
-  return async ({ runDir }, findEnvironment) => {
+  return async ({ runDir }, findEnvironment, start) => {
     const overlayDir = await openOverlay(runDir);
     const replacedFile = join(runDir, REPLACED_FILE);
-    const replaced = await readNames(replacedFile);
 
     const install: Install = async (requirements, { upgrade, signal, progress = () => {} }) => {
       const environment = await findEnvironment();
@@ -105,6 +110,17 @@ export function createInstaller(config: InstallerConfig): OpenPackages {
       }
     };
 
+    if (start && config.initial.length > 0) {
+      const initial = normalRequirements(config.initial);
+      const initialFile = join(runDir, INITIAL_FILE);
+      await inTurn(runDir, async () => {
+        if ((await readNames(initialFile)).length > 0) return;
+        start.progress?.(`installing ${initial.join(", ")}`);
+        await install(initial, { ...start, upgrade: false });
+        await writeFile(initialFile, JSON.stringify(initial));
+      });
+    }
+    const replaced = await readNames(replacedFile);
     return {
       overlayDir,
       ...(replaced.length > 0 && {
