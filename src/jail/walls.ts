@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { CellwrightError } from "../errors.ts";
@@ -154,7 +155,8 @@ export class Walls {
     const { allowNet, stateDir, log } = this.#config;
     if (allowNet.length === 0) return "none";
     if (allowNet.includes("*")) return "host";
-    const proxyDir = join(stateDir, "proxy");
+    // Named after what it lets through: kernels that outlive this process find the next one's there, and no other's.
+    const proxyDir = join(stateDir, `proxy-${createHash("sha256").update(allowNet.join()).digest("hex").slice(0, 8)}`);
     this.#proxy ??= openProxy({ folder: proxyDir, allow: allowNet, log });
     await this.#proxy;
     return { proxyDir };

@@ -6,7 +6,7 @@ const installPackages = defineTool({
   name: "install_packages",
   title: "Install packages",
   description:
-    "Makes Python packages importable in a session; variables are kept. Cells also install what they import by themselves.",
+    "Makes Python packages importable in a session; variables are kept. In WebAssembly, cells also install what they import by themselves.",
   readOnly: false,
   input: z.object({
     session_id: sessionArgument,

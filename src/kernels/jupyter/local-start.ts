@@ -1,7 +1,6 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
-import { probeForkJail } from "../../jail/fork-jail.ts";
 import { inside } from "../../jail/local-jail.ts";
 import type { KernelWalls, Walls } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
@@ -150,7 +149,9 @@ async function begin(
     ...(start.overlayDir !== undefined && { overlayDir: jail ? inside.packages : start.overlayDir }),
   };
   const logFile = join(runDir, "kernel.log");
-  const { zygote, reason = "" } = await zygoteFor(start, jail !== undefined);
+  const { zygote, reason = "" } = start.coldReason
+    ? { reason: start.coldReason }
+    : await start.zygotes.get(environment);
   if (zygote) {
     try {
       const {
@@ -193,13 +194,6 @@ async function begin(
       lastWords: async () => cold.lastWords(),
     };
   }
-}
-
-async function zygoteFor({ environment, zygotes, coldReason }: LocalStart, jailed: boolean) {
-  if (coldReason) return { reason: coldReason };
-  const obstacle = jailed ? await probeForkJail(environment.python) : undefined;
-  if (obstacle) return { reason: obstacle };
-  return zygotes.get(environment);
 }
 
 /** Ready, or why not: it ended, or took too long. */

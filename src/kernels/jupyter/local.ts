@@ -26,7 +26,7 @@ export interface LocalConfig {
 /** Python of this machine: ipykernel in the user's own environments, forked where that is possible. */
 export function createLocalProvider(config: LocalConfig): KernelProvider {
   const { environments, walls, log, orphanTtlMs, startTimeoutMs } = config;
-  const zygotes = new Zygotes(join(config.stateDir, "zygotes"), log);
+  const zygotes = new Zygotes({ stateDir: join(config.stateDir, "zygotes"), jailed: walls.jails, log });
   const openPackages = createInstaller({
     ...environments,
     ...config.packages,

@@ -1,3 +1,4 @@
+import { probeForkJail } from "../../jail/fork-jail.ts";
 import type { Log } from "../../log.ts";
 import type { PythonEnvironment } from "./environments/environment.ts";
 import type { Zygote } from "./zygote.ts";
@@ -15,12 +16,15 @@ export type ZygoteAttempt = { zygote: Zygote; reason?: undefined } | { zygote?: 
 /** The zygotes of this process's environments, started when they are first wanted. */
 export class Zygotes {
   readonly #stateDir: string;
+  readonly #jailed: boolean;
   readonly #log: Log;
   readonly #former: Zygote[] = [];
   readonly #attempts = new Map<string, Promise<ZygoteAttempt>>();
 
-  constructor(stateDir: string, log: Log) {
+  /** `jailed`: whether what is forked has to enter a jail. */
+  constructor({ stateDir, jailed, log }: { stateDir: string; jailed: boolean; log: Log }) {
     this.#stateDir = stateDir;
+    this.#jailed = jailed;
     this.#log = log;
   }
 
@@ -42,6 +46,8 @@ export class Zygotes {
 
   async #open({ python }: PythonEnvironment, stamp: string): Promise<ZygoteAttempt> {
     try {
+      const obstacle = this.#jailed ? await probeForkJail(python) : undefined;
+      if (obstacle) throw new Error(obstacle);
       const zygote = await openZygote({ python, stamp, preload: PRELOAD, stateDir: this.#stateDir, log: this.#log });
       void zygote.closed.then(() => this.#attempts.delete(stamp));
       return { zygote };

@@ -59,10 +59,12 @@ test("a page of a public index does not lead into the networks around us, not th
   const local = new URL(url.replace("127.0.0.1", "localhost"));
   await expect(upstream.get(new URL(url), {}, never)).rejects.toThrow("127.0.0.1 is not on the public internet");
   await expect(upstream.get(local, {}, never)).rejects.toThrow("localhost is not on the public internet");
-  expect(hits).toEqual([]);
-  const redirecting = await serve((_, __, response) => response.writeHead(302, { location: `http://${host}/x` }).end());
-  const own = openUpstream([{ url: redirecting.url }], way);
-  expect(await textOf(own.get(new URL(redirecting.url), {}, never))).toBe("secret");
+
+  const proxy = await serve((_, __, response) => response.writeHead(302, { location: `http://${host}/x` }).end());
+  const proxied = await places({ HTTP_PROXY: proxy.url, NO_PROXY: "127.0.0.1" }, "http://index.invalid/");
+  const redirected = openUpstream(proxied.indexes, proxied.way).get(new URL("http://index.invalid/a/"), {}, never);
+  await expect(redirected).rejects.toThrow("127.0.0.1 is not on the public internet");
+  expect([hits, proxy.hits]).toEqual([[], ["http://index.invalid/a/"]]);
 });
 
 describeWith("index", "the real index", () => {

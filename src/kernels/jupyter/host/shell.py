@@ -1,5 +1,6 @@
 """IPython's shell, as far as what it shows and how cells are named differs from a notebook's."""
 
+import ast
 import contextlib
 import sys
 import warnings
@@ -25,6 +26,7 @@ class Shell(ZMQInteractiveShell):
     # Exceptions that a cell has raised, told at its end; None while no cell runs.
     failures = None
     _is_quiet = False
+    _transformers = None
 
     def adapt(self):
         """After the shell has been made by its own ways."""
@@ -45,6 +47,21 @@ class Shell(ZMQInteractiveShell):
             yield
         finally:
             self._is_quiet = was_quiet
+
+    def transform_cell(self, raw_cell):
+        """IPython's own words are no Python, so what is Python has none. Looking for them takes much longer."""
+        if self._is_as_delivered() and _is_python(raw_cell):
+            return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+        return super().transform_cell(raw_cell)
+
+    def _is_as_delivered(self):
+        """Whether nobody has added transformations, or asked for words without a mark."""
+        manager = self.input_transformer_manager
+        counts = tuple(map(len, (manager.cleanup_transforms, manager.line_transforms, manager.token_transformers)))
+        if self._transformers is None:
+            self._transformers = counts
+        is_marked = not self.automagic and not self.autocall
+        return is_marked and not self.input_transformers_post and counts == self._transformers
 
     async def run_code(self, code_obj, result=None, *, async_=False):
         interrupts.check()
@@ -82,6 +99,17 @@ class Shell(ZMQInteractiveShell):
                 plots.end_cell(value, interrupts.happened() and (result is None or error is not None))
         except KeyboardInterrupt as interrupt:
             self._report(interrupt)
+
+
+def _is_python(code):
+    try:
+        with warnings.catch_warnings():
+            # They come again when the cell is compiled.
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+        return True
+    except Exception:
+        return False
 
 
 def _leave(code=None):
