@@ -6,6 +6,8 @@ export interface Watched {
   processes(): Promise<number[]>;
   /** All that the session can write to. */
   folders: string[];
+  /** What a kernel writes for itself, and code can therefore write to as well. */
+  ownFiles?: OwnFile[] | undefined;
   diskMb: number;
   /** Only where the system does not limit the session's memory. */
   memoryMb?: number | undefined;
@@ -13,6 +15,12 @@ export interface Watched {
   isBusy(): boolean;
   /** Called once, with a sentence. */
   condemn(reason: string): void;
+}
+
+export interface OwnFile {
+  path: string;
+  /** As large as this it gets without anybody's doing. */
+  usualBytes: number;
 }
 
 /** While a cell runs: a fast disk takes 100 MB in this time. */
@@ -121,8 +129,9 @@ class UseWatch {
     this.#diskLookedAt = performance.now();
     this.#writtenSince = 0;
     const held = await Promise.all(pids.map((pid) => namelessBytes(pid, this.#devices)));
-    const nameless = held.reduce((sum, size) => sum + size, 0);
-    const used = nameless + (await diskUse(this.#watched.folders, this.#diskLimitBytes - nameless));
+    const grown = await Promise.all((this.#watched.ownFiles ?? []).map(unusualBytes));
+    const aside = [...held, ...grown].reduce((sum, size) => sum + size, 0);
+    const used = aside + (await diskUse(this.#watched.folders, this.#diskLimitBytes - aside));
     this.#diskLookMs = performance.now() - this.#diskLookedAt;
     this.#diskLeftBytes = this.#diskLimitBytes - used;
     if (this.#diskLeftBytes >= 0) return undefined;
@@ -141,6 +150,14 @@ class UseWatch {
     }
     return bytes;
   }
+}
+
+async function unusualBytes({ path, usualBytes }: OwnFile): Promise<number> {
+  const size = await stat(path).then(
+    (file) => file.blocks * 512,
+    () => 0,
+  );
+  return Math.max(0, size - usualBytes);
 }
 
 /** Without what it shares with others, such as the zygote it was forked from. 0: it is gone. */

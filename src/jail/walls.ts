@@ -10,7 +10,7 @@ import { type LocalJailOptions, localJail } from "./local-jail.ts";
 import { familyOf } from "./processes.ts";
 import { type NetProxy, openProxy } from "./proxy.ts";
 import { seccompFilter } from "./seccomp.ts";
-import { watchUse } from "./use-watch.ts";
+import { type OwnFile, watchUse } from "./use-watch.ts";
 
 export interface WallsConfig {
   jail: JailMode;
@@ -56,6 +56,9 @@ export interface KernelLimits {
 export interface WatchedKernel {
   /** The process that all of the kernel's are below; without it only a cgroup tells which they are. */
   pid?: number;
+  /** Where it can write beside its workspace. */
+  folders?: string[];
+  ownFiles?: OwnFile[];
   isBusy(): boolean;
   condemn(reason: string): void;
 }
@@ -117,7 +120,7 @@ export class Walls {
       causeOfDeath: (exit) => limits.causeOfDeath(exit),
       watch: (kernel) => {
         const memoryMb = limits.limitsMemory ? undefined : wanted.memoryMb;
-        const folders = [workspaceDir];
+        const folders = [workspaceDir, ...(kernel.folders ?? [])];
         const { diskMb } = wanted;
         const processes = async () => {
           const counted = await limits.processes();

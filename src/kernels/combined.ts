@@ -64,6 +64,15 @@ export function combineProviders(parts: CombinedParts): KernelProvider {
       });
     },
 
+    async sameEnvironment(one, other) {
+      try {
+        const [here, there] = [one, other].map((env) => choose({ language: "python", ...(env ? { env } : {}) }));
+        return here === there && ((await here?.sameEnvironment?.(one, other)) ?? here === wasm);
+      } catch {
+        return false;
+      }
+    },
+
     async dispose() {
       await Promise.all(all.map((provider) => provider.dispose()));
       await parts.dispose();

@@ -132,6 +132,8 @@ export interface KernelProvider {
   adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
   /** The environments that `env` can name. */
   environments?(signal: AbortSignal): Promise<Environment[]>;
+  /** Whether both mean the same environment; undefined means the default one. Starts nothing. Absent: by their names. */
+  sameEnvironment?(one: string | undefined, other: string | undefined): Promise<boolean>;
   dispose(): Promise<void>;
 }
 

@@ -233,7 +233,7 @@ export class Session {
     const { store, workspace } = this.#parts;
     run.phase = "starting";
     let kernel = await this.#kernelFor(run, options);
-    if (run.language === "python" && options.env !== undefined && options.env !== this.#parts.record.env) {
+    if (run.language === "python" && options.env !== undefined && !(await this.#runsIn(options.env))) {
       run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
     const mark = await workspace.mark();
@@ -303,7 +303,9 @@ export class Session {
   async #kernelFor(run: Run, { env }: RunOptions): Promise<Kernel> {
     const held = this.#kernels.of(run.language);
     if (held.current) return held.current;
-    const waiting = { env, signal: run.stopping.signal, progress: tellStart(run) };
+    // A session that began in the default environment stays there, too.
+    const began = (await this.history()).some((cell) => cell.language === "python" && cell.id !== run.id);
+    const waiting = { env: began ? undefined : env, signal: run.stopping.signal, progress: tellStart(run) };
     const kernel = await held.start(waiting);
     const loss = held.takeLoss();
     // What a shell did was done to files, which are still there: doing it again would do it twice.
@@ -313,6 +315,11 @@ export class Session {
     }
     if (loss) run.notices.push(loss);
     return kernel;
+  }
+
+  async #runsIn(env: string): Promise<boolean> {
+    const { record, provider } = this.#parts;
+    return env === record.env || ((await provider.sameEnvironment?.(record.env, env)) ?? false);
   }
 
   /** Undefined: there is nothing to run again. */

@@ -54,6 +54,8 @@ export class Sessions {
   readonly #open = new Map<string, Session>();
   /** Undefined when there was no need to. */
   readonly #opening = new Map<string, Promise<Session | undefined>>();
+  /** Names that are being given to new sessions just now. */
+  readonly #naming = new Set<string>();
   readonly #reserved = new Set<string>();
   #reserving = 0;
   readonly #savedUse = new Map<string, string>();
@@ -72,7 +74,7 @@ export class Sessions {
     this.#sweeper.unref();
   }
 
-  async create(owner: string, { name, env }: { name?: string; env?: string } = {}): Promise<Session> {
+  async create(owner: string, { name, env }: { name?: string; env?: string | undefined } = {}): Promise<Session> {
     this.#refuseWhenDisposed();
     this.#admit();
     if (name !== undefined && ["", "0"].includes(name.trim())) {
@@ -81,12 +83,24 @@ export class Sessions {
         `\`${name}\` cannot be a session's name: as session_id it means a new one.`,
       );
     }
-    if (name !== undefined && (await this.#findRecord(owner, name))) {
-      throw new CellwrightError(
-        "invalid_input",
-        `A session named \`${name}\` exists already. Choose another name, or use it as session_id.`,
-      );
+    if (name === undefined) return this.#create(owner, { env });
+    const naming = JSON.stringify([owner, name]);
+    const isBeingGiven = this.#naming.has(naming);
+    this.#naming.add(naming);
+    try {
+      if (isBeingGiven || (await this.#findRecord(owner, name))) {
+        throw new CellwrightError(
+          "invalid_input",
+          `A session named \`${name}\` exists already. Choose another name, or use it as session_id.`,
+        );
+      }
+      return await this.#create(owner, { name, env });
+    } finally {
+      if (!isBeingGiven) this.#naming.delete(naming);
     }
+  }
+
+  async #create(owner: string, { name, env }: { name?: string; env?: string | undefined }): Promise<Session> {
     const id = this.#takeReserved() ?? (await this.#claimNew());
     const now = new Date(this.#now()).toISOString();
     const record: SessionRecord = {

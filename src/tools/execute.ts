@@ -37,7 +37,11 @@ const executeCode = defineTool({
       .enum(["python", "bash"])
       .optional()
       .describe("Default python; bash is a persistent shell in the same folder."),
-    env: z.string().min(1).optional().describe("Environment for a new session."),
+    env: z
+      .string()
+      .transform((env) => env || undefined)
+      .optional()
+      .describe("Environment for a new session."),
     timeout_s: z
       .number()
       .positive()

@@ -38,8 +38,10 @@ const a1 = breakOut({
     "/proc/1/root": `out = read("/proc/1/root" + ${q(flagFile)})`,
     "descriptors that lead to folders": `for fd in map(int, os.listdir("/proc/self/fd")):\n    try: out += GOT if stat.S_ISDIR(os.fstat(fd).st_mode) else ""\n    except OSError: pass`,
     "a link for whoever follows": `os.symlink(${q(folder)}, "/tmp/host")\nout = read("/tmp/host/flag.txt")`,
-    "the disk itself": 'for name in ("vda", "sda", "nvme0n1", "xvda"):\n    try: out = opens("/dev/" + name, os.O_RDONLY)\n    except OSError: pass',
-    "/root, /home, /mnt": 'found = [folder for folder in ("/home", "/mnt", "/srv", "/media", "/boot", "/lost+found") if os.path.exists(folder)]\nout = GOT if found else ""',
+    "the disk itself":
+      'for name in ("vda", "sda", "nvme0n1", "xvda"):\n    try: out = opens("/dev/" + name, os.O_RDONLY)\n    except OSError: pass',
+    "/root, /home, /mnt":
+      'found = [folder for folder in ("/home", "/mnt", "/srv", "/media", "/boot", "/lost+found") if os.path.exists(folder)]\nout = GOT if found else ""',
   }),
 });
 
@@ -57,21 +59,25 @@ const a2 = breakOut({
     "command line": `out = GOT if "sleep" in read("/proc/${pid}/cmdline") else ""`,
     ps: `out = GOT if "sleep 600" in sh("cat /proc/[0-9]*/cmdline | tr '\\\\0' ' '") else ""`,
     memory: `out = opens("/proc/${pid}/mem", os.O_RDWR)`,
-    "process_vm_readv": `here = ctypes.create_string_buffer(8)\nmaps = read("/proc/${pid}/maps")\nlocal = struct.pack("PN", ctypes.addressof(here), 8)\nremote = struct.pack("PN", int(maps.split("-")[0], 16), 8)\nsyscall("process_vm_readv", number(${pid}), local, number(1), remote, number(1), number(0))\nout = GOT`,
+    process_vm_readv: `here = ctypes.create_string_buffer(8)\nmaps = read("/proc/${pid}/maps")\nlocal = struct.pack("PN", ctypes.addressof(here), 8)\nremote = struct.pack("PN", int(maps.split("-")[0], 16), 8)\nsyscall("process_vm_readv", number(${pid}), local, number(1), remote, number(1), number(0))\nout = GOT`,
     ptrace: `syscall("ptrace", number(16), number(${pid}), None, None)\nos.waitpid(${pid}, 0x40000000)\nsyscall("ptrace", number(17), number(${pid}), None, None)\nout = GOT`,
-    "pidfd_open": `syscall("pidfd_open", number(${pid}), number(0))\nout = GOT`,
+    pidfd_open: `syscall("pidfd_open", number(${pid}), number(0))\nout = GOT`,
     "kill 0": `os.kill(${pid}, 0)\nout = GOT`,
     kill: `os.kill(${pid}, 9)\nout = GOT`,
   }),
   hopes: ({ serverPid }) => ({
     "the server": `os.kill(${serverPid}, 0)\nout = GOT`,
     // Bubblewrap's own first process can be written to: it has no more rights than its writer.
-    "a first process with more rights": 'rights = lambda pid: [line for line in read(f"/proc/{pid}/status").splitlines() if line.startswith(("Cap", "NoNew", "Seccomp"))]\nout = GOT if rights(1) != rights("self") else "same"',
-    "the first process's descriptors": 'for fd in os.listdir("/proc/1/fd"):\n    try:\n        kind = os.readlink("/proc/1/fd/" + fd)\n        out += GOT if kind.startswith("/") and kind != "/dev/null" else kind\n    except OSError: pass',
+    "a first process with more rights":
+      'rights = lambda pid: [line for line in read(f"/proc/{pid}/status").splitlines() if line.startswith(("Cap", "NoNew", "Seccomp"))]\nout = GOT if rights(1) != rights("self") else "same"',
+    "the first process's descriptors":
+      'for fd in os.listdir("/proc/1/fd"):\n    try:\n        kind = os.readlink("/proc/1/fd/" + fd)\n        out += GOT if kind.startswith("/") and kind != "/dev/null" else kind\n    except OSError: pass',
     "end the first process": 'os.kill(1, 9)\nos.kill(1, 11)\ntime.sleep(0.1)\nout = "sent"',
     "trace the first process": 'syscall("ptrace", number(16), number(1), None, None)\nout = GOT',
-    "its own descriptors by pidfd_getfd": 'syscall("pidfd_getfd", number(syscall("pidfd_open", number(1), number(0))), number(0), number(0))\nout = GOT',
-    "more processes than its own": 'names = {read(f"/proc/{pid}/comm").strip() for pid in os.listdir("/proc") if pid.isdigit()}\nout = GOT if names - {"bwrap", "bash", "sh", "python", "python3", "cat", "tr"} and not all(name.startswith("python") for name in names - {"bwrap", "bash", "sh", "cat", "tr"}) else ""',
+    "its own descriptors by pidfd_getfd":
+      'syscall("pidfd_getfd", number(syscall("pidfd_open", number(1), number(0))), number(0), number(0))\nout = GOT',
+    "more processes than its own":
+      'names = {read(f"/proc/{pid}/comm").strip() for pid in os.listdir("/proc") if pid.isdigit()}\nout = GOT if names - {"bwrap", "bash", "sh", "python", "python3", "cat", "tr"} and not all(name.startswith("python") for name in names - {"bwrap", "bash", "sh", "cat", "tr"}) else ""',
     "everybody, group 0": 'os.kill(0, 0)\nout = "own group"',
   }),
 });
@@ -87,7 +93,7 @@ const a3 = breakOut({
   hopes: ({ flag }) => ({
     "os.environ": "out = str(dict(os.environ))",
     "own environ": 'out = read("/proc/self/environ")',
-    "env of a program": 'out = sh("env; cat /proc/$$/environ /proc/$PPID/environ | tr \'\\\\0\' \' \'")',
+    "env of a program": "out = sh(\"env; cat /proc/$$/environ /proc/$PPID/environ | tr '\\\\0' ' '\")",
     "the parent": 'out = read(f"/proc/{os.getppid()}/environ")',
     "own memory": inOwnMemory(flag),
   }),
@@ -129,7 +135,8 @@ const a4 = breakOut({
   }),
   hopes: ({ key }) => ({
     "own journal of cells": 'out = GOT if read("../journal.ndjson") else ""',
-    "own record": 'out = GOT if os.path.exists("/run/kernel.json") or os.path.exists("/run/cellwright/../kernel.json") else ""',
+    "own record":
+      'out = GOT if os.path.exists("/run/kernel.json") or os.path.exists("/run/cellwright/../kernel.json") else ""',
     "other sessions' sockets": 'out = GOT if set(os.listdir("/run")) - {"cellwright", "packages", "bash"} else ""',
     "its key in own memory": inOwnMemory(key),
   }),
@@ -153,7 +160,9 @@ const x10 = {
     expect(isComplete, "the search ended early");
     for (const [name, text] of Object.entries(told))
       expect(!text.includes("GOT-THROUGH"), `${name} of the neighbour is in this kernel's memory`);
-    const zygote = descendants(server.pid).find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("zygote"));
+    const zygote = descendants(server.pid).find((pid) =>
+      readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("zygote"),
+    );
     expect(zygote, "there is no zygote, so nothing was forked");
     expect(!readFileSync(`/proc/${zygote}/environ`, "utf8").includes(stage.flag), "the zygote has the server's keys");
   },

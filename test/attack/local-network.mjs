@@ -25,7 +25,7 @@ const a5 = breakOut({
   hopes: ({ canary: { port } }) => ({
     "0.0.0.0": `out = ask(("0.0.0.0", ${port}))`,
     "every address of the loopback": `for last in range(1, 5):\n    try: out += ask(("127.0.0.%d" % last, ${port}))\n    except OSError: pass`,
-    "IPv6": `out = ask(("::1", ${port}), socket.AF_INET6)`,
+    IPv6: `out = ask(("::1", ${port}), socket.AF_INET6)`,
     "IPv4 in IPv6": `out = ask(("::ffff:127.0.0.1", ${port}), socket.AF_INET6)`,
     "the usual services": `for number_ in (22, 53, 80, 443, 631, 2375, 3128, 5432, 6379, 8000, 8888, 9000):\n    try: out += GOT + ask(("127.0.0.1", number_))\n    except OSError: pass`,
     "other interfaces": 'out = GOT if {name for _, name in socket.if_nameindex()} - {"lo"} else ""',
@@ -73,8 +73,10 @@ const a12 = breakOut({
   hopes: () => ({
     getaddrinfo: 'out = GOT + str(socket.getaddrinfo("a8.example", 80))',
     getent: 'out = GOT if sh("getent hosts a9.example") else ""',
-    "a resolver on the internet": 'for address in ("1.1.1.1", "8.8.8.8", "9.9.9.9"):\n    try: out += GOT if ask((address, 53), kind=socket.SOCK_DGRAM, text=b"x" * 20) else ""\n    except OSError: pass',
-    "a packet to anywhere": 'sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nout = GOT if sender.sendto(b"x", ("192.0.2.1", 53)) else ""',
+    "a resolver on the internet":
+      'for address in ("1.1.1.1", "8.8.8.8", "9.9.9.9"):\n    try: out += GOT if ask((address, 53), kind=socket.SOCK_DGRAM, text=b"x" * 20) else ""\n    except OSError: pass',
+    "a packet to anywhere":
+      'sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nout = GOT if sender.sendto(b"x", ("192.0.2.1", 53)) else ""',
   }),
 });
 
@@ -93,7 +95,8 @@ const a13 = breakOut({
   hopes: ({ canary: { port } }) => ({
     "link-local": `out = ask(("fe80::1", ${port}, 0, socket.if_nametoindex("lo")), socket.AF_INET6)`,
     broadcast: `sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nsender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)\nout = GOT if sender.sendto(b"x", ("255.255.255.255", ${port})) else ""`,
-    multicast: 'sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nout = GOT if sender.sendto(b"x", ("224.0.0.1", 5353)) else ""',
+    multicast:
+      'sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nout = GOT if sender.sendto(b"x", ("224.0.0.1", 5353)) else ""',
     "a route of its own": 'out = GOT if "default" in sh("ip route add default dev lo; ip route") else ""',
   }),
 });

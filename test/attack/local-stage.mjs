@@ -7,8 +7,7 @@ import { startStdio } from "./server.mjs";
 
 /** As test/support/pythons.ts has it. */
 const python =
-  process.env.CELLWRIGHT_TEST_PYTHON ??
-  fileURLToPath(new URL("../../.cache/test-env/bin/python", import.meta.url));
+  process.env.CELLWRIGHT_TEST_PYTHON ?? fileURLToPath(new URL("../../.cache/test-env/bin/python", import.meta.url));
 /** The folder of the environment, in which attacks look for what they could change. */
 export const environment = python.replace(/\/bin\/[^/]+$/, "");
 export const LOCAL = ["--kernel", "local", "--env", environment];
@@ -84,7 +83,9 @@ export async function tryAll(session, ways) {
   const source = inPython(session.language, `battery(json.loads(${pythonText(JSON.stringify(ways))}))`);
   const reply = await session.run(source, { timeout_s: 60 });
   const told = Object.fromEntries(
-    [...reply.text.matchAll(/^\[(.*?)\] (.*)$/gm)].filter(([, name]) => name in ways).map(([, name, text]) => [name, text]),
+    [...reply.text.matchAll(/^\[(.*?)\] (.*)$/gm)]
+      .filter(([, name]) => name in ways)
+      .map(([, name, text]) => [name, text]),
   );
   return { told, isComplete: reply.text.includes("[end]"), reply };
 }

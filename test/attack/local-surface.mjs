@@ -18,14 +18,20 @@ const a6 = breakOut({
     "unshare network": inChild('syscall("unshare", number(0x40000000))'),
     "program unshare": 'out = GOT if "0" in sh("unshare --user --map-root-user id -u") else ""',
     chroot: inChild('os.chroot("/usr")'),
-    mount: inChild('(syscall("unshare", number(0x00020000)), syscall("mount", b"none", b"/proc", b"tmpfs", number(0), None))'),
+    mount: inChild(
+      '(syscall("unshare", number(0x00020000)), syscall("mount", b"none", b"/proc", b"tmpfs", number(0), None))',
+    ),
     fsopen: inChild('syscall("fsopen", b"tmpfs", number(0))'),
     open_tree: inChild('syscall("open_tree", number(2**64 - 100), b"/", number(1))'),
     setns: inChild('syscall("setns", number(os.open("/proc/self/ns/uts", os.O_RDONLY)), number(0))'),
   }),
   hopes: () => ({
-    "clone a user namespace": inChild('syscall("clone", number(0x10000000 | 17), None, None, None, None) or os._exit(9)'),
-    clone3: inChild('syscall("clone3", struct.pack("=11Q", 0x10000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0), number(88)) or os._exit(9)'),
+    "clone a user namespace": inChild(
+      'syscall("clone", number(0x10000000 | 17), None, None, None, None) or os._exit(9)',
+    ),
+    clone3: inChild(
+      'syscall("clone3", struct.pack("=11Q", 0x10000000, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0), number(88)) or os._exit(9)',
+    ),
     pivot_root: inChild('syscall("pivot_root", b"/tmp", b"/tmp")'),
     "umount /proc": inChild('syscall("umount2", b"/proc", number(2))'),
     "remount the root": inChild('syscall("mount", None, b"/", None, number(32 | 4096), None)'),
@@ -86,7 +92,8 @@ const a7 = breakOut({
     "larger files": "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\nout = GOT",
     "more memory": "import resource\nresource.setrlimit(resource.RLIMIT_DATA, (-1, -1))\nout = GOT",
     "a core file": "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (-1, -1))\nout = GOT",
-    "the kernel's addresses": 'out = GOT if any(int(line.split()[0], 16) for line in read("/proc/kallsyms").splitlines()[:9]) else ""',
+    "the kernel's addresses":
+      'out = GOT if any(int(line.split()[0], 16) for line in read("/proc/kallsyms").splitlines()[:9]) else ""',
     "the kernel's log": 'syscall("syslog", number(3), ctypes.create_string_buffer(99), number(99))\nout = GOT',
   }),
 });
@@ -104,7 +111,8 @@ const a8 = breakOut({
   }),
   hopes: () => ({
     bpf: 'syscall("bpf", number(0), struct.pack("=5I", 2, 4, 4, 1, 0) + bytes(100), number(120))\nout = GOT',
-    perf_event_open: 'syscall("perf_event_open", struct.pack("=IIQ", 1, 112, 0) + bytes(96), number(0), number(2**64 - 1), number(2**64 - 1), number(0))\nout = GOT',
+    perf_event_open:
+      'syscall("perf_event_open", struct.pack("=IIQ", 1, 112, 0) + bytes(96), number(0), number(2**64 - 1), number(2**64 - 1), number(0))\nout = GOT',
     io_uring: 'syscall("io_uring_setup", number(4), ctypes.create_string_buffer(120))\nout = GOT',
     ...Object.fromEntries(
       [21, 38, 40, 17, 44, 30, 41].map((family) => [
@@ -118,7 +126,7 @@ const a8 = breakOut({
         `syscall(${q(name)}, number(0), number(0), number(0), number(0))\nout = GOT`,
       ]),
     ),
-    "the clock": 'time.clock_settime(time.CLOCK_REALTIME, time.time())\nout = GOT',
+    "the clock": "time.clock_settime(time.CLOCK_REALTIME, time.time())\nout = GOT",
     "the host's name": 'socket.sethostname("attacked")\nout = GOT',
   }),
 });
@@ -127,19 +135,23 @@ const a9 = breakOut({
   id: "A9",
   what: "devices: open, make; type into a terminal",
   ways: () => ({
-    "mknod of the first disk": inChild('(os.mknod("/tmp/attack-device", 0o600 | stat.S_IFBLK, os.makedev(254, 0)), os.unlink("/tmp/attack-device"))'),
-    "mknod of memory": inChild('(os.mknod("/tmp/attack-device", 0o600 | stat.S_IFCHR, os.makedev(1, 1)), os.unlink("/tmp/attack-device"))'),
+    "mknod of the first disk": inChild(
+      '(os.mknod("/tmp/attack-device", 0o600 | stat.S_IFBLK, os.makedev(254, 0)), os.unlink("/tmp/attack-device"))',
+    ),
+    "mknod of memory": inChild(
+      '(os.mknod("/tmp/attack-device", 0o600 | stat.S_IFCHR, os.makedev(1, 1)), os.unlink("/tmp/attack-device"))',
+    ),
     "more in /dev": `usual = {"null", "zero", "full", "random", "urandom", "tty", "shm", "pts", "ptmx", "fd", "core", "stdin", "stdout", "stderr", "console"}\nout = GOT if set(os.listdir("/dev")) - usual else ""`,
   }),
   hopes: () => ({
     ...Object.fromEntries(
-      ["kvm", "vda", "sda", "mem", "kmsg", "fuse", "net/tun", "vhost-net", "console", "tty0", "loop-control"].map((name) => [
-        name,
-        `out = opens("/dev/${name}", os.O_RDWR)`,
-      ]),
+      ["kvm", "vda", "sda", "mem", "kmsg", "fuse", "net/tun", "vhost-net", "console", "tty0", "loop-control"].map(
+        (name) => [name, `out = opens("/dev/${name}", os.O_RDWR)`],
+      ),
     ),
     "a file in /dev": 'open("/dev/planted", "w").close()\nout = GOT',
-    TIOCSTI: "master, slave = os.openpty()\nin_own_session = lambda: (os.setsid(), fcntl.ioctl(slave, 0x540E, 0), fcntl.ioctl(slave, 0x5412, b'x'), GOT)[-1]\nout = in_child(in_own_session)",
+    TIOCSTI:
+      "master, slave = os.openpty()\nin_own_session = lambda: (os.setsid(), fcntl.ioctl(slave, 0x540E, 0), fcntl.ioctl(slave, 0x5412, b'x'), GOT)[-1]\nout = in_child(in_own_session)",
     TIOCLINUX: "master, slave = os.openpty()\nfcntl.ioctl(slave, 0x541C, b'\\x02')\nout = GOT",
   }),
 });
@@ -159,7 +171,10 @@ const a11 = forBoth((language) => ({
       expect(text.includes(`'${name}': '0000000000000000'`), `${name} is not empty: ${short(text)}`);
     expect(text.includes("'NoNewPrivs': '1'") && text.includes("'Seccomp': '2'"), short(text));
     const made = await session.run(
-      inPython(language, 'import shutil\nshutil.copy("/usr/bin/id", "own-id")\nos.chmod("own-id", 0o6755)\nprint(sh("./own-id -u; /usr/bin/su -c id; sudo -n id; mount"))'),
+      inPython(
+        language,
+        'import shutil\nshutil.copy("/usr/bin/id", "own-id")\nos.chmod("own-id", 0o6755)\nprint(sh("./own-id -u; /usr/bin/su -c id; sudo -n id; mount"))',
+      ),
     );
     expect(!/uid=0|^0$/m.test(made.text), `a set-uid program has rights: ${short(made.text)}`);
     const { mode } = statSync(join(session.workspace, "own-id"));
@@ -192,13 +207,23 @@ const x11 = breakOut({
   ways: ({ scratch }) => ({
     "a folder of programs": `open(${q(join(scratch, "planted"))}, "w").close()\nout = GOT`,
     "site-packages": `folder = next(path for path in sys.path if "site-packages" in path)\nname = os.path.join(folder, "cellwright-attack.txt")\nopen(name, "w").close()\nos.unlink(name)\nout = GOT`,
-    "byte code": 'name = os.path.join(os.path.dirname(json.__file__), "__pycache__", "cellwright-attack.txt")\nopen(name, "w").close()\nos.unlink(name)\nout = GOT',
+    "byte code":
+      'name = os.path.join(os.path.dirname(json.__file__), "__pycache__", "cellwright-attack.txt")\nopen(name, "w").close()\nos.unlink(name)\nout = GOT',
   }),
   hopes: () => ({
     ...Object.fromEntries(
-      [environment, join(environment, "bin"), "/usr/bin", "/usr/lib", "/etc", "/run", "/", "/opt", "/run/packages", "/run/bash"].map(
-        (folder) => [folder, `open(${q(join(folder, "planted"))}, "w").close()\nout = GOT`],
-      ),
+      [
+        environment,
+        join(environment, "bin"),
+        "/usr/bin",
+        "/usr/lib",
+        "/etc",
+        "/run",
+        "/",
+        "/opt",
+        "/run/packages",
+        "/run/bash",
+      ].map((folder) => [folder, `open(${q(join(folder, "planted"))}, "w").close()\nout = GOT`]),
     ),
     "the interpreter": "out = opens(os.path.realpath(sys.executable), os.O_WRONLY | os.O_APPEND)",
     "the interpreter, by /proc": 'out = opens("/proc/self/exe", os.O_WRONLY | os.O_APPEND)',

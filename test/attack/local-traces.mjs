@@ -38,12 +38,12 @@ const traces = {
   "/tmp": ['open("/tmp/cellwright-left", "w").write(mark)', 'print(read("/tmp/cellwright-left"))'],
   "/dev/shm": ['open("/dev/shm/cellwright-left", "w").write(mark)', 'print(read("/dev/shm/cellwright-left"))'],
   "System V memory": [
-    'number_ = libc.shmget(0x43574154, 4096, 0o1666)\nlibc.shmat.restype = ctypes.c_void_p\nctypes.memmove(libc.shmat(number_, None, 0), mark.encode(), len(mark))',
+    "number_ = libc.shmget(0x43574154, 4096, 0o1666)\nlibc.shmat.restype = ctypes.c_void_p\nctypes.memmove(libc.shmat(number_, None, 0), mark.encode(), len(mark))",
     "number_ = libc.shmget(0x43574154, 4096, 0)\nlibc.shmat.restype = ctypes.c_void_p\nprint(ctypes.string_at(libc.shmat(number_, None, 0)))",
   ],
   "message queue": [
     'queue = libc.msgget(0x43574154, 0o1666)\nlibc.msgsnd(queue, struct.pack("l", 1) + mark.encode(), len(mark), 0)',
-    'buffer = ctypes.create_string_buffer(200)\nlibc.msgrcv(libc.msgget(0x43574154, 0), buffer, 150, 0, 0o4000)\nprint(buffer.raw[8:])',
+    "buffer = ctypes.create_string_buffer(200)\nlibc.msgrcv(libc.msgget(0x43574154, 0), buffer, 150, 0, 0o4000)\nprint(buffer.raw[8:])",
   ],
 };
 const sweep =
@@ -64,7 +64,10 @@ const a16 = forBoth((language) => ({
     const serve = `import threading\nlistener = socket.socket(socket.AF_UNIX)\nlistener.bind("\\0cellwright-left")\nlistener.listen()\nport = socket.create_server(("127.0.0.1", 47119))\nif os.fork() == 0:\n    time.sleep(20)\n    os._exit(0)`;
     await one.run(inPython(language, serve));
     const reached = await other.run(
-      inPython(language, 'for family, address in ((socket.AF_UNIX, "\\0cellwright-left"), (socket.AF_INET, ("127.0.0.1", 47119))):\n    try:\n        socket.socket(family).connect(address)\n        print(GOT)\n    except OSError as error: print(error)'),
+      inPython(
+        language,
+        'for family, address in ((socket.AF_UNIX, "\\0cellwright-left"), (socket.AF_INET, ("127.0.0.1", 47119))):\n    try:\n        socket.socket(family).connect(address)\n        print(GOT)\n    except OSError as error: print(error)',
+      ),
     );
     expect(!reached.text.includes("GOT-THROUGH"), "a socket of one session is reached from another");
   },
@@ -123,7 +126,9 @@ const a17 = forBoth((language) => ({
     const session = await sessionIn(stage, await stage.server("auto"), language);
     await session.run(inPython(language, planting([])));
     const reply = await session.run(
-      language === "python" ? "import sitecustomize, builtins\nprint(hasattr(builtins, 'planted'))" : "bash -i -c : 2>/dev/null",
+      language === "python"
+        ? "import sitecustomize, builtins\nprint(hasattr(builtins, 'planted'))"
+        : "bash -i -c : 2>/dev/null",
     );
     proves(/True|planted-line/.test(reply.text), short(reply.text));
     return "what was planted is live code";
@@ -190,7 +195,10 @@ const x12 = forPython({
     const session = await sessionIn(stage, server, "python");
     const packages = join(session.workspace, "../run/packages");
     const reply = await session.run(
-      inPython("python", 'for act in (lambda: open("/run/packages/planted.py", "w"), lambda: os.symlink("/etc", "/run/packages/link"), lambda: os.rename("/run/packages", "/run/moved"), lambda: os.mkdir("/run/packages/x"), lambda: os.chmod("/run/packages", 0o777)):\n    try:\n        act()\n        print(GOT)\n    except OSError as error: print("DENIED", error)'),
+      inPython(
+        "python",
+        'for act in (lambda: open("/run/packages/planted.py", "w"), lambda: os.symlink("/etc", "/run/packages/link"), lambda: os.rename("/run/packages", "/run/moved"), lambda: os.mkdir("/run/packages/x"), lambda: os.chmod("/run/packages", 0o777)):\n    try:\n        act()\n        print(GOT)\n    except OSError as error: print("DENIED", error)',
+      ),
     );
     expect(!reply.text.includes("GOT-THROUGH"), short(reply.text));
     if (!existsSync(packages)) return "there is no overlay without packages";
@@ -202,7 +210,12 @@ const x12 = forPython({
   async control(stage) {
     const session = await sessionIn(stage, await stage.server("none"), "python");
     const folder = join(session.workspace, "../run");
-    const reply = await session.run(inPython("python", `os.mkdir(${q(join(folder, "planted"))})\nos.rmdir(${q(join(folder, "planted"))})\nprint(GOT)`));
+    const reply = await session.run(
+      inPython(
+        "python",
+        `os.mkdir(${q(join(folder, "planted"))})\nos.rmdir(${q(join(folder, "planted"))})\nprint(GOT)`,
+      ),
+    );
     proves(reply.text.includes("GOT-THROUGH"), short(reply.text));
     return "without walls the run folder can be written to";
   },

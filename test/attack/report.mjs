@@ -19,7 +19,9 @@ export function printReport(results, { seconds, jailObstacle, localObstacle, pri
   for (const { id, kernel, outcome, detail } of told) console.log(`${id} ${kernel} ${outcome}: ${detail}`);
 
   const wasmWalls = jailObstacle ? `Deno alone (${jailObstacle})` : "Deno and bubblewrap; Deno alone";
-  const localWalls = localObstacle ? `none (${localObstacle})` : "namespaces after a fork and by bubblewrap, seccomp, cgroups";
+  const localWalls = localObstacle
+    ? `none (${localObstacle})`
+    : "namespaces after a fork and by bubblewrap, seccomp, cgroups";
   console.log(`\nWalls tried: wasm: ${wasmWalls}; local and bash: ${localWalls}.`);
   if (!privateNetwork)
     console.log("No network namespace of our own: attacks on other addresses than loopback were left out.");
@@ -38,7 +40,9 @@ export function printReport(results, { seconds, jailObstacle, localObstacle, pri
   const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all") closed.push({ id: "bubblewrap is missing" });
   const open = closed.length + invalid.length + hurt.length === 0;
-  const reasons = [...new Set([...closed, ...hurt, ...invalid])].map(({ id, kernel }) => [id, kernel].filter(Boolean).join(" ")).join(", ");
+  const reasons = [...new Set([...closed, ...hurt, ...invalid])]
+    .map(({ id, kernel }) => [id, kernel].filter(Boolean).join(" "))
+    .join(", ");
   console.log(
     `\nGate ${open ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`,
   );

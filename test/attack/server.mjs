@@ -30,13 +30,7 @@ function programEnv(extra) {
 }
 
 /** Over stdio, with one client. `launcher` is a command to put in front, for limits around the whole program. */
-export async function startStdio({
-  args = [],
-  env = {},
-  dataDir = makeDataDir(),
-  launcher = [],
-  kernel = WASM,
-} = {}) {
+export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(), launcher = [], kernel = WASM } = {}) {
   const program = [process.execPath, programPath, ...always, ...kernel, "--data-dir", dataDir, ...args];
   const [command, ...rest] = [...launcher, ...program];
   const transport = new StdioClientTransport({ command, args: rest, env: programEnv(env), stderr: "pipe" });

@@ -48,7 +48,7 @@ export class BashKernel implements Kernel {
 
   async *execute(code: string, options: ExecuteOptions = {}): AsyncGenerator<ExecutionEvent, void> {
     if (this.#closedReason !== undefined) throw died(this.#closedReason);
-    if (this.#cell && !this.#cell.ended) throw new CellwrightError("kernel_busy", "The shell is running another cell.");
+    if (this.busy) throw new CellwrightError("kernel_busy", "The shell is running another cell.");
     this.#cells += 1;
     const cell = new Cell(this.#cells, options);
     this.#cell = cell;
@@ -64,8 +64,17 @@ export class BashKernel implements Kernel {
   }
 
   async dispose(): Promise<void> {
-    this.#parts.process.kill("The shell was closed.");
+    this.end("The shell was closed.");
     await this.closed;
+  }
+
+  get busy(): boolean {
+    return this.#cell !== undefined && !this.#cell.ended;
+  }
+
+  /** Ends the shell and all that it started. */
+  end(reason: string): void {
+    this.#parts.process.kill(reason);
   }
 
   /** Takes what the shell reports. */

@@ -42,6 +42,7 @@ export function createBashProvider({ walls, environment, startTimeoutMs, log }: 
           signal,
           log,
         });
+        around.watch({ isBusy: () => kernel.busy, condemn: (reason) => kernel.end(reason) });
         live.add(kernel);
         void kernel.closed.then(async () => {
           live.delete(kernel);

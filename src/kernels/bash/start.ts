@@ -4,7 +4,7 @@ import { CellwrightError } from "../../errors.ts";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
 import type { Log } from "../../log.ts";
-import type { Kernel, KernelInfo } from "../kernel.ts";
+import type { KernelInfo } from "../kernel.ts";
 import { ReportReader, setupLines } from "./driver.ts";
 import { FifoReader, makeFifos } from "./fifo.ts";
 import { BashKernel } from "./kernel.ts";
@@ -32,7 +32,7 @@ export interface BashStart {
 }
 
 /** Starts one persistent shell. Whatever ends the start early leaves no process and no file. */
-export async function startBash(options: BashStart): Promise<Kernel> {
+export async function startBash(options: BashStart): Promise<BashKernel> {
   const { signal, log, jail } = options;
   signal.throwIfAborted();
   await mkdir(options.workspaceDir, { recursive: true, mode: 0o700 });

@@ -2,7 +2,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
 import { inside } from "../../jail/local-jail.ts";
-import type { KernelWalls, Walls } from "../../jail/walls.ts";
+import type { KernelWalls, Walls, WatchedKernel } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { KernelInfo, StartOptions } from "../kernel.ts";
 import { type Adoption, adopt } from "./adopt.ts";
@@ -30,6 +30,9 @@ export interface LocalStart extends StartOptions {
   installer?: JupyterKernelParts["installer"];
   log: Log;
 }
+
+/** See host/journal.py: earlier cells, one that showed all it may, and some to spare. */
+const USUAL_JOURNAL_BYTES = 72 * 1024 * 1024;
 
 /** Forked from a zygote or started from nothing, a process that is about to be a kernel. */
 interface Begun {
@@ -85,8 +88,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
         if (isStarted) await undoAll(undo, log);
       },
     });
-    const { pid } = begun.record.process;
-    walls.watch({ pid, isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+    walls.watch(watched({ ...begun.record, ...files, connection }, kernel, life));
     await writeKernelRecord(runDir, { ...begun.record, connection, ...files, environment: environment.name, info });
     undo.unshift(() => removeKernelRecord(runDir));
     isStarted = true;
@@ -116,7 +118,7 @@ export async function adoptLocal(
   const { kernel, life, record } = adopted;
   const { journalFile, heartbeatFile, connection } = record;
   const stopBeating = await beat(heartbeatFile, log);
-  limits.watch({ pid: record.process.pid, isBusy: () => kernel.busy, condemn: (reason) => void life.kill(reason) });
+  limits.watch(watched(record, kernel, life));
   undo.push(
     () => removeKernelRecord(runDir),
     stopBeating,
@@ -125,6 +127,24 @@ export async function adoptLocal(
     () => removeConnection(connection),
   );
   return adopted;
+}
+
+/** What the kernel can write to beside its workspace: its sockets' folder, and the files that it holds open. */
+function watched(
+  record: Pick<KernelRecord, "process" | "connection" | "journalFile" | "heartbeatFile">,
+  kernel: JupyterKernel,
+  life: KernelLife,
+): WatchedKernel {
+  return {
+    pid: record.process.pid,
+    folders: [record.connection.socketsDir],
+    ownFiles: [
+      { path: record.journalFile, usualBytes: USUAL_JOURNAL_BYTES },
+      { path: record.heartbeatFile, usualBytes: 0 },
+    ],
+    isBusy: () => kernel.busy,
+    condemn: (reason) => void life.kill(reason),
+  };
 }
 
 async function removeFiles(...files: string[]): Promise<void> {

@@ -13,7 +13,9 @@ export function tracebackText({ name, message, traceback }: Extract<Output, { ty
   const text = plainText(ends(traceback.join("\n"))).trimEnd();
   const summary = plainText(ends(message === "" ? name : `${name}: ${message}`)).trimEnd();
   const firstLine = summary.split("\n", 1)[0] ?? "";
-  const whole = text.includes(firstLine) ? text : `${text}\n${summary}`.trimStart();
+  // The message of a SyntaxError also says where, which its traceback shows in lines of its own.
+  const isTold = text.includes(firstLine) || text.endsWith(firstLine.replace(/ \([^()]*, line \d+\)$/, ""));
+  const whole = isTold ? text : `${text}\n${summary}`.trimStart();
   const lines = whole.split("\n");
   if (lines.length <= HEAD_LINES + TAIL_LINES) return `${whole}\n`;
   const left = lines.length - HEAD_LINES - TAIL_LINES;

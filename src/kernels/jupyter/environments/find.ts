@@ -14,7 +14,7 @@ export async function findEnvironment(
   options: FindOptions = {},
 ): Promise<PythonEnvironment> {
   const { signal } = options;
-  const candidate = await resolveName(name?.trim() || config.defaultEnv || MANAGED, config, signal);
+  const candidate = await resolveName(nameOf(name, config), config, signal);
   let examination = await examine(candidate, config);
   if ("obstacle" in examination && examination.obstacle.remedy?.argv && config.autoInstallIpykernel) {
     await runRemedy(examination.obstacle.remedy, candidate, config, options);
@@ -26,4 +26,19 @@ export async function findEnvironment(
   const automatic =
     remedy?.argv && !config.autoInstallIpykernel ? " With --auto-install-ipykernel Cellwright does it." : "";
   throw new CellwrightError("env_error", message, { hint: hint + automatic });
+}
+
+/** Whether all names lead to one interpreter, as a name and its path do. What leads nowhere is not the same as anything. */
+export async function isSameEnvironment(names: (string | undefined)[], config: EnvironmentsConfig): Promise<boolean> {
+  try {
+    const candidates = await Promise.all(names.map((name) => resolveName(nameOf(name, config), config)));
+    const [first, ...others] = candidates.map(({ python }) => python);
+    return first !== undefined && others.every((python) => python === first);
+  } catch {
+    return false;
+  }
+}
+
+function nameOf(name: string | undefined, { defaultEnv }: EnvironmentsConfig): string {
+  return name?.trim() || defaultEnv || MANAGED;
 }
