@@ -36,7 +36,10 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   session: { files: ["session/"], imports: ["contracts", "options", "words"] },
 
   // What stands behind the contracts. Only `app` and `providers` choose among them.
-  providers: { files: ["kernels/providers.ts", "kernels/combined.ts"], imports: ["backends", "jail", "contracts", "options", "words"] },
+  providers: {
+    files: ["kernels/providers.ts", "kernels/combined.ts"],
+    imports: ["backends", "jail", "contracts", "options", "words"],
+  },
   backends: { files: ["kernels/*/"], imports: ["prelude", "packages", "jail", "contracts", "options", "words"] },
   packages: { files: ["packages/"], imports: ["words"] },
   prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },

@@ -144,7 +144,9 @@ class UseWatch {
     for (const pid of this.#written.keys()) if (!alive.has(pid)) this.#written.delete(pid);
     for (const pid of pids) {
       const text = await readFile(`/proc/${pid}/io`, "latin1").catch(() => "");
-      const written = Number(/^wchar: (\d+)/m.exec(text)?.[1] ?? 0);
+      const count = (name: string) => Number(new RegExp(`^${name}: (\\d+)`, "m").exec(text)?.[1] ?? 0);
+      // One byte on each page, or writing by memory alone, is few bytes of the first kind and many of the second.
+      const written = Math.max(count("wchar"), count("write_bytes"));
       bytes += Math.max(0, written - (this.#written.get(pid) ?? 0));
       this.#written.set(pid, written);
     }

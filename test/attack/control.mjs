@@ -27,7 +27,9 @@ export class Bare {
 
   constructor(folder, env) {
     this.workspace = mkdtempSync(join(folder, "bare-"));
-    this.#env = { ...env, DENO_DIR: mkdtempSync(join(folder, "deno-dir-")), NO_COLOR: "1" };
+    // Without the last, Deno asks for its newest version, and a canary in another lane takes that for an attack.
+    const own = { DENO_DIR: mkdtempSync(join(folder, "deno-dir-")), NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" };
+    this.#env = { ...env, ...own };
   }
 
   get pid() {

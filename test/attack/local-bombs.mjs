@@ -14,11 +14,13 @@ export async function unlimited(stage) {
   return stage.ownServer((env) => startLocal({ args: ["--jail", "none", ...WIDE], env }));
 }
 
+/** One cell may still meet a kernel that is about to be ended, and say so; the one after it has to run. */
 export async function runsAgain(session, name) {
-  const { language } = session;
-  const { value, ms } = await timed(() =>
-    session.run(language === "python" ? "6 * 7" : "echo $((6 * 7))", { timeout_s: 30 }),
-  );
+  const code = session.language === "python" ? "6 * 7" : "echo $((6 * 7))";
+  const { value, ms } = await timed(async () => {
+    const first = await session.run(code, { timeout_s: 30 });
+    return first.status === "kernel_died" ? session.run(code, { timeout_s: 30 }) : first;
+  });
   expect(value.text.includes("42"), `${name}: the next cell does not run: ${short(value.text)}`);
   expect(ms < ADMIT_MS * patience(), `${name}: the next cell took ${Math.round(ms)} ms`);
 }
@@ -266,7 +268,8 @@ const b23 = forBoth((language) => ({
       const { value: reply, worstMs } = await besides(server, () =>
         session.run(inPython(language, code), { timeout_s: 60 }),
       );
-      expect(/made/.test(reply.text), `${name}: ${short(reply.text)}`);
+      // Beyond the longest path nothing is counted any more, and the kernel is ended.
+      expect(/made|beyond the limit/.test(reply.text), `${name}: ${short(reply.text)}`);
       const made = Number(/made (\d+)/.exec(reply.text)?.[1] ?? 0);
       if (name === "threads") protects(made <= PIDS + 8, `${made} threads with --pids ${PIDS}`);
       if (name === "descriptors") expect(made < 10_000, `${made} descriptors`);

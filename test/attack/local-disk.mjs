@@ -33,8 +33,10 @@ const diskBombs = {
   "the kernel's journal": `${ownDescriptor("/journal")}${pour("[os.write(one, block) for one in held]")}pour()`,
   "the kernel's heartbeat": `${ownDescriptor("/heartbeat")}${pour("[os.write(one, block) for one in held]")}pour()`,
   "all of them": `${ownDescriptor("/heartbeat")}${ownDescriptor("/journal").replace("held = []\n", "")}${pour(`(${writeTo('f"f{i}"')}, [os.write(one, block) for one in held], ${writeTo('f"/run/cellwright/f{i}"')})`)}pour()`,
-  "a process that stays": `${pour(writeTo('f"f{i}"'))}if os.fork() == 0:\n    os.setsid()\n    pour()\n    os._exit(0)`,
+  // More slowly: between cells somebody looks once a second.
+  "a process that stays": `${pour(writeTo('f"f{i}"')).replace("8_000_000", "2_000_000").replace("50", "200")}if os.fork() == 0:\n    os.setsid()\n    pour()\n    os._exit(0)`,
   "below a path too long for the server": `home = os.getcwd()\nfor _ in range(25):\n    os.mkdir("d" * 200)\n    os.chdir("d" * 200)\n${pour(writeTo('f"f{i}"'))}pour()\nos.chdir(home)`,
+  "room without writing": `libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]\nfor i in range(10):\n    with open(f"r{i}", "wb") as file: print(libc.fallocate(file.fileno(), 0, 0, 40_000_000))\nprint("poured")`,
   "by programs": `${pour('sh("head -c 8000000 /dev/zero >p%d" % i)')}pour()`,
   "a zip bomb": `import io, zipfile\nbuffer = io.BytesIO()\nwith zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:\n    for i in range(40): packed.writestr(f"z{i}", bytes(10_000_000))\nzipfile.ZipFile(buffer).extractall(".")\nprint("poured")`,
 };

@@ -1,8 +1,9 @@
 /** When sessions and servers end, on local kernels: cases of both systems; each name begins with its case. */
 
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { processesOf } from "../support/processes.ts";
 import { startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
 import { describeWith } from "../support/requirements.ts";
@@ -48,9 +49,11 @@ describeWith("localKernels", "the ends of sessions on local kernels", () => {
     const busy = (await client.run("kept = 41")).execution.session_id;
     const code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\nkept + 1";
     await client.run(code, { session_id: busy, wait_s: 0 });
-    const idle = (await client.run("1")).execution.session_id;
-    expect(await stateOf(idle)).toBe("idle");
-    await until("the idle session to lose its kernel", async () => (await stateOf(idle)) === "asleep", 30_000);
+    // Two lifetimes, one after the other: longer than anything else may wait before it gives the busy one up.
+    for (const _ of [1, 2]) {
+      const idle = (await client.run("1")).execution.session_id;
+      await until("the idle session to lose its kernel", async () => (await stateOf(idle)) === "asleep", 30_000);
+    }
     expect(await stateOf(busy)).toBe("busy");
     await client.call("write_file", { session_id: busy, path: "go", content: "" });
     const ended = await client.call("wait", { session_id: busy });
@@ -70,21 +73,8 @@ describeWith("localKernels", "the ends of sessions on local kernels", () => {
     const session_id = (await client.run("1")).execution.session_id;
     await until("the session to lose its kernel", async () => (await stateOf(session_id)) === "asleep", 30_000);
     await client.run("2");
-    expect(processesOf(client.dataDir)).not.toEqual([]);
+    expect(processesOf(client.dataDir).length).toBeGreaterThan(2);
     await client.close();
     await until("all processes to be gone", () => processesOf(client.dataDir).length === 0);
   });
 });
-
-/** Processes that were started with something below this folder: the server, zygotes, and kernels that they forked. */
-function processesOf(folder: string): string[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(folder);
-      } catch {
-        return false;
-      }
-    });
-}

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { processesOf } from "../support/processes.ts";
 import {
   type HttpProgram,
   startHttp,
@@ -141,6 +142,7 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     const client = await server.client();
     const { session_id } = (await client.run("import os\nos.getpid()")).execution;
     await client.run("sleep 1000 & echo started", { session_id, language: "bash" });
+    expect(processesOf(dataDir).length).toBeGreaterThan(2);
     await server.stop();
     await until("all processes to be gone", () => processesOf(dataDir).length === 0);
     expect(existsSync(join(dataDir, "sessions", session_id, "run"))).toBe(false);
@@ -176,17 +178,3 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     expect(readFileSync(join(workspace, "mine.txt"), "utf8")).toBe("mine");
   });
 });
-
-/** Processes that were started with something below this folder, zygotes included. */
-function processesOf(folder: string): string[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .flatMap((pid) => {
-      try {
-        const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-        return command.includes(folder) ? [`${pid} ${command}`] : [];
-      } catch {
-        return [];
-      }
-    });
-}

@@ -4,6 +4,9 @@ import type { Log } from "../../log.ts";
 /** How often a server says that it is there; a kernel that hears nothing for much longer ends itself. */
 const BEAT_MS = 20_000;
 
+/** The shortest silence that means a server's end: one beat may be late, and a second one lost. */
+export const SHORTEST_SILENCE_MS = 3 * BEAT_MS;
+
 /** Makes the file if it is not there, and touches it until the returned function is called. */
 export async function beat(file: string, log: Log, everyMs = BEAT_MS): Promise<() => void> {
   const touch = async (): Promise<void> => {

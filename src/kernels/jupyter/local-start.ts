@@ -9,7 +9,7 @@ import { type Adoption, adopt } from "./adopt.ts";
 import { hostDir, preludeDir, startCold } from "./cold.ts";
 import { type Connection, createConnection, removeConnection } from "./connection.ts";
 import type { PythonEnvironment } from "./environments/environment.ts";
-import { beat } from "./heartbeat.ts";
+import { beat, SHORTEST_SILENCE_MS } from "./heartbeat.ts";
 import { JupyterKernel, type JupyterKernelParts, type KernelLife, ready } from "./kernel.ts";
 import { lifeOf } from "./kernel-process.ts";
 import { type KernelRecord, removeKernelRecord, writeKernelRecord } from "./kernel-record.ts";
@@ -165,7 +165,7 @@ async function begin(
   const request = {
     connectionFile: connection.insideFile,
     workingDir: jail?.workingDir ?? start.workspaceDir,
-    ttlSeconds: Math.ceil(start.orphanTtlMs / 1000),
+    ttlSeconds: Math.ceil(Math.max(start.orphanTtlMs, SHORTEST_SILENCE_MS) / 1000),
     ...(start.overlayDir !== undefined && { overlayDir: jail ? inside.packages : start.overlayDir }),
   };
   const logFile = join(runDir, "kernel.log");
