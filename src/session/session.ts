@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
 import type { Execution, ExecutionEvent, Json, Language } from "../execution.ts";
 import type {
@@ -10,32 +9,22 @@ import type {
   KernelInfo,
   Variable,
 } from "../kernels/kernel.ts";
-import type { Log } from "../log.ts";
 import { LOST_NOTICE, type SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import type { HeldKernel, HeldKernelParts } from "./held-kernel.ts";
-import { SessionKernels } from "./kernels.ts";
+import { Bookkeeping, type BookkeepingParts } from "./bookkeeping.ts";
+import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
 import { type LateOutput, LateOutputs } from "./late-outputs.ts";
-import { replay } from "./replay.ts";
 import { Run, type RunSource } from "./run.ts";
-import { FRESH_KERNEL_NEXT, type StopReason, stopNotice, stopStatus } from "./stop.ts";
-
-/** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
-export const STOP_GRACE_MS = 2_000;
+import { FRESH_KERNEL_NEXT, STOP_GRACE_MS, type StopReason, stopNotice, stopStatus } from "./stop.ts";
+import { Turn } from "./turn.ts";
 
 /** The full text of one cell's output is kept up to this size. */
 const SPILL_MAX_BYTES = 64 * 1024 * 1024;
 
-export interface SessionParts extends HeldKernelParts {
-  workspace: Workspace;
-  log: Log;
+export interface SessionParts extends SessionKernelsParts, BookkeepingParts {
   now: () => number;
-  defaultTimeoutMs: number;
-  /** Whether a kernel that was lost is rebuilt from the session's history. */
-  restore?: "none" | "replay";
   /** Told which files changed, after a cell and after a tool that writes. */
   filesChanged?: (session: Session, paths: string[]) => void;
-  stopGraceMs?: number;
 }
 
 export interface RunOptions {
@@ -48,14 +37,15 @@ export interface RunOptions {
   onInput?: ExecuteOptions["onInput"];
 }
 
-/** One conversation with a kernel: cells in turn, time limits, stopping, restarting, history. */
+/** One conversation with kernels: cells in turn, time limits, stopping, restarting, history. */
 export class Session {
   readonly #parts: SessionParts;
   #turns: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<Run>();
-  #current: { run: Run; kernel?: Kernel; gone: Signal<string>; over: Signal<void> } | undefined;
+  #current: Turn | undefined;
   #stopping: Promise<void> | undefined;
   readonly #kernels: SessionKernels;
+  readonly #books: Bookkeeping;
   /** Those under way and the newest; the others are in the history, where their pictures take no memory. */
   #runs: Run[] = [];
   readonly #late = new LateOutputs();
@@ -64,7 +54,8 @@ export class Session {
   /** `losses`: what the next cell of a language is told of the variables it misses. */
   constructor(parts: SessionParts, losses?: Partial<Record<Language, string>>) {
     this.#parts = parts;
-    this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#noticeDeath(kernel, reason), losses);
+    this.#books = new Bookkeeping(parts);
+    this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#current?.lose(kernel, reason) ?? false, losses);
   }
 
   get id(): string {
@@ -99,7 +90,7 @@ export class Session {
     options.signal?.addEventListener("abort", cancel, { once: true });
     this.#turns = this.#turns.then(async () => {
       try {
-        await this.#turn(run, () => this.#runOne(run, options));
+        await this.#turn(run, (turn) => this.#runCell(turn, options));
       } finally {
         options.signal?.removeEventListener("abort", cancel);
       }
@@ -127,7 +118,7 @@ export class Session {
       const run = this.#queue(last);
       run.journaled = true;
       run.notices.push("Cellwright was restarted while this cell ran; the cell was not disturbed.");
-      this.#turns = this.#turns.then(() => this.#turn(run, () => this.#resume(run, adopted.kernel, cell.events)));
+      this.#turns = this.#turns.then(() => this.#turn(run, (turn) => this.#resume(turn, adopted.kernel, cell.events)));
     }
     return true;
   }
@@ -166,7 +157,7 @@ export class Session {
   async close(reason: "closed" | "shutdown"): Promise<void> {
     this.#closed = true;
     await this.#endKernel(reason);
-    await this.#writeLate();
+    for (const run of this.#late.runs()) await this.#books.save(run);
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
@@ -196,7 +187,7 @@ export class Session {
 
   /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
   takeLate(): LateOutput[] {
-    for (const run of this.#late.runs()) void this.#save(run);
+    for (const run of this.#late.runs()) void this.#books.save(run);
     return this.#late.take();
   }
 
@@ -210,18 +201,18 @@ export class Session {
     this.#parts.record.lastUsedAt = new Date(this.#parts.now()).toISOString();
   }
 
-  async #turn(run: Run, work: () => Promise<void>): Promise<void> {
+  async #turn(run: Run, work: (turn: Turn) => Promise<void>): Promise<void> {
     this.#waiting.delete(run);
-    const current = { run, gone: signal<string>(), over: signal<void>() };
-    this.#current = current;
+    const turn = new Turn(run, this.#parts.log);
+    this.#current = turn;
     let settle = () => run.resolve();
     try {
-      await (run.stopReason && !run.journaled ? this.#neverRan(run) : work());
+      await (run.stopReason && !run.journaled ? this.#books.neverRan(run) : work(turn));
     } catch (error) {
-      if (run.stopReason && run.phase === "starting") await this.#neverRan(run);
+      if (run.stopReason && run.phase === "starting") await this.#books.neverRan(run);
       else settle = () => run.reject(error);
     }
-    current.over.fire();
+    turn.end();
     // Whoever stopped this cell may still be killing its kernel: the next cell must not start in it.
     await this.#stopping;
     this.#current = undefined;
@@ -229,12 +220,13 @@ export class Session {
     settle();
   }
 
-  async #runOne(run: Run, options: RunOptions): Promise<void> {
+  async #runCell(turn: Turn, { env, variables, onInput, timeoutMs }: RunOptions): Promise<void> {
+    const { run } = turn;
     const { store, workspace } = this.#parts;
     run.phase = "starting";
-    let kernel = await this.#kernelFor(run, options);
-    if (run.language === "python" && options.env !== undefined && !(await this.#runsIn(options.env))) {
-      run.notices.push(`env=\`${options.env}\` was ignored: this session already runs in ${kernel.info.description}.`);
+    let kernel = await this.#kernels.forCell(run, env);
+    if (run.language === "python" && env !== undefined && !(await this.#kernels.runIn(env))) {
+      run.notices.push(`env=\`${env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
     const mark = await workspace.mark();
     await store.begin(this.id, run.snapshot());
@@ -242,101 +234,37 @@ export class Session {
     this.#parts.record.cells += 1;
     // It may die before the cell is run in it; then another one can take its place.
     for (let ready = false; !ready; ready = this.#kernels.of(run.language).current === kernel) {
-      kernel = await this.#kernelFor(run, options);
-      const obstacle = await this.#prepare(kernel, run);
-      if (obstacle) return this.#couldNotRun(run, obstacle);
-      if (run.stopReason) return this.#neverRan(run);
+      kernel = await this.#kernels.forCell(run, env);
+      const obstacle = await this.#kernels.prepare(kernel, run);
+      if (obstacle) return this.#books.couldNotRun(run, obstacle);
+      if (run.stopReason) return this.#books.neverRan(run);
     }
     const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
-    const { variables, onInput } = options;
     const events = kernel.execute(run.code, { variables, onInput, onLate });
-    await this.#follow(run, { kernel, events, mark, timeoutMs: options.timeoutMs });
+    await this.#follow(turn, { kernel, events, mark, timeoutMs });
   }
 
   /** The rest of a cell that an earlier run of the program began. */
-  async #resume(run: Run, kernel: Kernel, events: AsyncIterable<ExecutionEvent>): Promise<void> {
-    await this.#follow(run, { kernel, events, mark: await this.#parts.workspace.mark() });
+  async #resume(turn: Turn, kernel: Kernel, events: AsyncIterable<ExecutionEvent>): Promise<void> {
+    await this.#follow(turn, { kernel, events, mark: await this.#parts.workspace.mark() });
   }
 
-  async #follow(run: Run, { kernel, events, mark, timeoutMs = this.#parts.defaultTimeoutMs }: CellUnderWay) {
+  async #follow(turn: Turn, { kernel, events, mark, timeoutMs = this.#parts.defaultTimeoutMs }: CellUnderWay) {
+    const { run } = turn;
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
     run.phase = "running";
-    const ended = await this.#runOn(kernel, run, events);
+    const ended = await turn.follow(kernel, events);
+    if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);
     clearTimeout(timer);
     const reason = run.stopReason;
     if (reason) run.notices.push(stopNotice(reason, { lost: ended.lost !== undefined, timeoutMs }));
     else if (ended.lost) run.notices.push(`The kernel died: ${ended.lost} ${FRESH_KERNEL_NEXT}`);
     const closed = run.end(reason ? stopStatus(reason) : ended.status);
-    this.#current?.over.fire();
+    turn.end();
     await closed;
-    await this.#noteChanges(run, mark);
-    await this.#save(run);
-  }
-
-  /** Runs the cell until `done`, or until the kernel is gone; then `lost` says why. */
-  async #runOn(kernel: Kernel, run: Run, events: AsyncIterable<ExecutionEvent>): Promise<CellEnd> {
-    if (!this.#current) throw new Error("a cell runs only in its turn");
-    this.#current.kernel = kernel;
-    // A kernel that is gone must not hold the turn, whatever becomes of its iterator.
-    const gone = this.#current.gone.fired.then((lost): CellEnd => ({ status: "kernel_died", lost }));
-    const ended = await Promise.race([this.#consume(run, events), gone]);
-    if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);
-    return ended;
-  }
-
-  async #consume(run: Run, events: AsyncIterable<ExecutionEvent>): Promise<CellEnd> {
-    try {
-      for await (const event of events) {
-        if (run.phase !== "running") break;
-        run.add(event);
-        if (event.type === "done") return { status: event.status };
-      }
-      return { status: "kernel_died", lost: "it stopped in the middle of the cell." };
-    } catch (error) {
-      if (error instanceof CellwrightError) return { status: "kernel_died", lost: error.message };
-      this.#parts.log.error(`session ${this.id}: the kernel broke`, error);
-      return { status: "kernel_died", lost: "it broke." };
-    }
-  }
-
-  /** The kernel, started if there is none; the cell's notices then tell of variables that are gone, or came back. */
-  async #kernelFor(run: Run, { env }: RunOptions): Promise<Kernel> {
-    const held = this.#kernels.of(run.language);
-    if (held.current) return held.current;
-    // A session that began in the default environment stays there, too.
-    const began = (await this.history()).some((cell) => cell.language === "python" && cell.id !== run.id);
-    const waiting = { env: began ? undefined : env, signal: run.stopping.signal, progress: tellStart(run) };
-    const kernel = await held.start(waiting);
-    const loss = held.takeLoss();
-    // What a shell did was done to files, which are still there: doing it again would do it twice.
-    if (this.#parts.restore === "replay" && run.language === "python") {
-      const rebuilt = await this.#replay(held, kernel, run);
-      if (rebuilt) return rebuilt.current ?? held.start(waiting);
-    }
-    if (loss) run.notices.push(loss);
-    return kernel;
-  }
-
-  async #runsIn(env: string): Promise<boolean> {
-    const { record, provider } = this.#parts;
-    return env === record.env || ((await provider.sameEnvironment?.(record.env, env)) ?? false);
-  }
-
-  /** Undefined: there is nothing to run again. */
-  async #replay(held: HeldKernel, kernel: Kernel, run: Run): Promise<HeldKernel | undefined> {
-    const { record, stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
-    const since = (await this.history()).slice(record.cellsBeforeReset ?? 0);
-    const cells = since.filter((cell) => cell.language === "python" && cell.id !== run.id);
-    if (cells.length === 0) return undefined;
-    const { notice, unusable } = await replay(kernel, cells, {
-      signal: run.stopping.signal,
-      timeoutMs: defaultTimeoutMs,
-      graceMs: stopGraceMs,
-      progress: tellStart(run),
-    });
-    run.notices.push(notice);
-    if (unusable) await held.drop(kernel);
-    return held;
+    await this.#books.noteChanges(run, mark);
+    if (run.files.length > 0) this.filesChanged(run.files.map(({ path }) => path));
+    await this.#books.save(run);
   }
 
   /** The one place where a cell is stopped: interrupt, grace, kill. Resolves when the cell is over. */
@@ -346,25 +274,13 @@ export class Session {
       run.stopReason = reason;
       run.stopping.abort();
       if (run.phase === "running") {
-        this.#stopping = this.#stopRunning().finally(() => {
+        const stopping = this.#current?.stop(this.#parts.stopGraceMs ?? STOP_GRACE_MS);
+        this.#stopping = stopping?.finally(() => {
           this.#stopping = undefined;
         });
       }
     }
     await run.finished.catch(() => {});
-  }
-
-  async #stopRunning(): Promise<void> {
-    const { kernel, run, over, gone } = this.#current ?? {};
-    if (!kernel || !run || !over || !gone) return;
-    const grace = kernel.interrupt ? (this.#parts.stopGraceMs ?? STOP_GRACE_MS) : 0;
-    void kernel.interrupt?.().catch((error) => this.#parts.log.warn(`session ${this.id}: interrupt failed`, error));
-    const waiting = new AbortController();
-    await Promise.race([over.fired, delay(grace, undefined, { signal: waiting.signal }).catch(() => {})]);
-    waiting.abort();
-    if (run.phase !== "running") return;
-    await kernel.dispose();
-    gone.fire("it was killed.");
   }
 
   /** Ends all cells and the kernel. Cells that are asked for meanwhile wait until that is done. */
@@ -375,68 +291,8 @@ export class Session {
     await Promise.all([...stopped, this.#turns]);
   }
 
-  /** True if the death is the running cell's, whose reply will tell it. */
-  #noticeDeath(kernel: Kernel, reason: string): boolean {
-    const current = this.#current?.kernel === kernel ? this.#current : undefined;
-    // Events may still be on their way to us.
-    if (current) setTimeout(() => current.gone.fire(reason), GONE_DRAIN_MS);
-    return current !== undefined;
-  }
-
-  /** What the cell lacks and cannot be had; undefined if it can run. */
-  async #prepare(kernel: Kernel, run: Run): Promise<CellwrightError | undefined> {
-    try {
-      await kernel.prepare?.(run.code, { signal: run.stopping.signal, progress: tellStart(run) });
-    } catch (error) {
-      if (run.stopReason) return undefined;
-      if (error instanceof CellwrightError && error.code === "package_error") return error;
-      throw error;
-    }
-    return undefined;
-  }
-
-  /** What a cell asks for and cannot have is its own failure, not ours. */
-  async #couldNotRun(run: Run, { message, hint }: CellwrightError): Promise<void> {
-    run.add({ type: "error", name: "PackageError", message, traceback: [`PackageError: ${message} ${hint}`] });
-    run.notices.push("The cell was not run; variables are kept.");
-    await run.end("error");
-    await this.#save(run);
-  }
-
-  async #neverRan(run: Run): Promise<void> {
-    run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
-    await run.end(stopStatus(run.stopReason ?? "interrupted"));
-    if (run.journaled) await this.#save(run);
-  }
-
-  async #noteChanges(run: Run, mark: Awaited<ReturnType<Workspace["mark"]>>): Promise<void> {
-    try {
-      const { changes, complete } = await this.#parts.workspace.changedSince(mark);
-      run.files = changes;
-      if (changes.length > 0) this.filesChanged(changes.map((change) => change.path));
-      if (!complete)
-        run.notices.push("The workspace holds more than 10 000 files: the list of changed files is not complete.");
-    } catch (error) {
-      this.#parts.log.warn(`session ${this.id}: cannot look through the workspace`, error);
-      run.notices.push("The workspace could not be looked through for changed files.");
-    }
-  }
-
-  async #save(run: Run): Promise<void> {
-    try {
-      await this.#parts.store.finish(this.id, run.snapshot());
-    } catch (error) {
-      this.#parts.log.error(`session ${this.id}: cannot write its history`, error);
-      run.notices.push("The result could not be written to the session's history: the disk may be full.");
-    }
-  }
-
   #addLate(run: Run, event: ExecutionEvent): void {
     if (run.phase !== "finished" || this.#late.add(run, event)) run.add(event);
-  }
-
-  async #writeLate(): Promise<void> {
-    for (const run of this.#late.runs()) await this.#save(run);
   }
 
   #refuseIfClosed(): void {
@@ -444,39 +300,10 @@ export class Session {
   }
 }
 
-function tellStart(run: Run): (message: string) => void {
-  return (message) => {
-    run.startMessage = message;
-  };
-}
-
-/** A kernel that is gone may still have events on their way to us. */
-const GONE_DRAIN_MS = 100;
-
 interface CellUnderWay {
   kernel: Kernel;
   events: AsyncIterable<ExecutionEvent>;
   /** What the workspace held before. */
   mark: Awaited<ReturnType<Workspace["mark"]>>;
   timeoutMs?: number | undefined;
-}
-
-interface CellEnd {
-  status: "ok" | "error" | "kernel_died";
-  /** Set when the kernel is gone: why. */
-  lost?: string;
-}
-
-/** A promise that somebody else fires. */
-interface Signal<T> {
-  fired: Promise<T>;
-  fire(value: T): void;
-}
-
-function signal<T>(): Signal<T> {
-  let fire!: (value: T) => void;
-  const fired = new Promise<T>((resolve) => {
-    fire = resolve;
-  });
-  return { fired, fire };
 }
