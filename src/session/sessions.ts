@@ -1,12 +1,10 @@
-import { randomBytes } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import type { Language } from "../execution.ts";
 import { type Environment, type KernelInfo, type KernelProvider, ORPHAN_TTL_MS } from "../kernels/kernel.ts";
-import type { Log } from "../log.ts";
-import type { SessionRecord, Store } from "../store/store.ts";
+import type { SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { SessionFolders, type SessionFoldersParts } from "./folders.ts";
+import { Reserve } from "./reserve.ts";
 import { Session } from "./session.ts";
 import { FRESH_KERNEL_NOW } from "./stop.ts";
 
@@ -19,19 +17,15 @@ const ADOPTION_TIMEOUT_MS = 10_000;
 /** Whose sessions they are where nobody has to say who they are. */
 export const LOCAL_OWNER = "local";
 
-export interface SessionsConfig {
+export interface SessionsConfig extends SessionFoldersParts {
   provider: KernelProvider;
-  store: Store;
   openWorkspace: (dir: string) => Workspace;
-  log: Log;
   defaultTimeoutMs: number;
   /** 0: never. */
   ttlMs: number;
   keepDays: number;
   maxSessions: number;
   restore?: "none" | "replay";
-  /** The user's own folder that all sessions work in, instead of one for each. */
-  sharedWorkspaceDir?: string | undefined;
   /** Kernels kept ready for sessions to come. */
   warm: number;
   now?: () => number;
@@ -56,17 +50,18 @@ export class Sessions {
   readonly #opening = new Map<string, Promise<Session | undefined>>();
   /** Names that are being given to new sessions just now. */
   readonly #naming = new Set<string>();
-  readonly #reserved = new Set<string>();
-  #reserving = 0;
+  readonly #folders: SessionFolders;
+  readonly #reserve: Reserve;
   readonly #savedUse = new Map<string, string>();
   readonly #fileWatchers = new Set<FileWatcher>();
   readonly #sweeper: NodeJS.Timeout;
-  #warming = false;
   #disposed: Promise<void> | undefined;
 
   constructor(config: SessionsConfig) {
     this.#config = config;
     this.#now = config.now ?? Date.now;
+    this.#folders = new SessionFolders(config);
+    this.#reserve = new Reserve({ ...config, folders: this.#folders });
     this.#sweeper = setInterval(
       () => void this.sweep().catch((error) => config.log.error("sweep failed", error)),
       sweepEveryMs(config.ttlMs || Number.POSITIVE_INFINITY),
@@ -101,7 +96,7 @@ export class Sessions {
   }
 
   async #create(owner: string, { name, env }: { name?: string; env?: string | undefined }): Promise<Session> {
-    const id = this.#takeReserved() ?? (await this.#claimNew());
+    const id = this.#reserve.take() ?? (await this.#folders.claimNew());
     const now = new Date(this.#now()).toISOString();
     const record: SessionRecord = {
       id,
@@ -112,12 +107,12 @@ export class Sessions {
       lastUsedAt: now,
       cells: 0,
     };
-    const session = await this.#orForget(id, async () => {
+    const session = await this.#folders.orForget(id, async () => {
       await this.#config.store.saveSession(record);
       return this.#build(record);
     });
     this.#open.set(id, session);
-    if (this.#warming) this.warm();
+    this.#reserve.refill();
     return session;
   }
 
@@ -167,17 +162,7 @@ export class Sessions {
 
   /** Starts kernels for sessions to come, `--warm` of them. Returns at once. */
   warm(): void {
-    const { provider, warm, log } = this.#config;
-    if (!provider.warm || this.#disposed) return;
-    this.#warming = true;
-    for (let missing = warm - this.#reserved.size - this.#reserving; missing > 0; missing -= 1) {
-      this.#reserving += 1;
-      void this.#reserve()
-        .catch((error) => log.warn("cannot prepare a session in advance", error))
-        .finally(() => {
-          this.#reserving -= 1;
-        });
-    }
+    this.#reserve.fill();
   }
 
   /** Takes over the kernels that an earlier run of the program left behind when it crashed. */
@@ -244,7 +229,8 @@ export class Sessions {
   }
 
   async #dispose(): Promise<void> {
-    const { store, provider, log } = this.#config;
+    const { provider, log } = this.#config;
+    this.#reserve.stop();
     clearInterval(this.#sweeper);
     await Promise.allSettled(this.#opening.values());
     await Promise.all(
@@ -254,7 +240,7 @@ export class Sessions {
       }),
     ).catch((error) => log.error("a session could not be put away", error));
     await provider.dispose();
-    await Promise.all([...this.#reserved].map((id) => store.forget(id)));
+    await this.#reserve.forget();
   }
 
   async #find(owner: string, idOrName: string): Promise<Session> {
@@ -301,7 +287,7 @@ export class Sessions {
 
   async #build(record: SessionRecord, loss?: string): Promise<Session> {
     const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none" } = this.#config;
-    const folder = await this.#folders(record.id);
+    const folder = await this.#folders.of(record.id);
     const losses: Partial<Record<Language, string>> = {};
     if (loss) {
       const history = await store.history(record.id);
@@ -329,53 +315,12 @@ export class Sessions {
     );
   }
 
-  async #folders(id: string): Promise<{ workspaceDir: string; runDir: string }> {
-    const folder = await this.#config.store.folder(id);
-    const { sharedWorkspaceDir = join(folder, "workspace") } = this.#config;
-    const folders = { workspaceDir: sharedWorkspaceDir, runDir: join(folder, "run") };
-    for (const dir of Object.values(folders)) await mkdir(dir, { recursive: true, mode: 0o700 });
-    return folders;
-  }
-
   /** Lets go of a session that has no kernel any more. A full disk is no reason to keep its temporary folder. */
   async #putAway(record: SessionRecord): Promise<void> {
     const { store, log } = this.#config;
-    await this.#removeRunDir(record.id);
+    await this.#folders.removeRunDir(record.id);
     await store.saveSession({ ...record }).catch((error) => log.error(`session ${record.id}: cannot be saved`, error));
     await store.release(record.id);
-  }
-
-  async #removeRunDir(id: string): Promise<void> {
-    await rm(join(await this.#config.store.folder(id), "run"), { recursive: true, force: true });
-  }
-
-  async #claimNew(): Promise<string> {
-    const id = randomBytes(12).toString("base64url");
-    await this.#config.store.claim(id);
-    return id;
-  }
-
-  async #reserve(): Promise<void> {
-    const id = await this.#claimNew();
-    const folders = await this.#orForget(id, () => this.#folders(id));
-    this.#reserved.add(id);
-    if (!this.#disposed) this.#config.provider.warm?.({ sessionId: id, ...folders });
-  }
-
-  /** What fails half-way leaves no folder behind. */
-  async #orForget<T>(id: string, make: () => Promise<T>): Promise<T> {
-    try {
-      return await make();
-    } catch (error) {
-      await this.#config.store.forget(id).catch((reason) => this.#config.log.warn(`${id} stays behind`, reason));
-      throw error;
-    }
-  }
-
-  #takeReserved(): string | undefined {
-    const [id] = this.#reserved;
-    if (id) this.#reserved.delete(id);
-    return id;
   }
 
   async #summary(record: SessionRecord): Promise<SessionSummary> {

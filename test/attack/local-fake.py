@@ -8,11 +8,11 @@ KEY = json.load(open("/run/cellwright/connection.json"))["key"].encode()
 parent = kernel.get_parent("shell")
 
 
-def signed(kind, content, parent=parent, raw=None, session=None):
+def signed(kind, content, parent=parent, raw=None):
     """The frames of a message, as nobody but a kernel can sign them."""
     header = {"msg_id": os.urandom(8).hex(), "msg_type": kind, "session": "x", "username": "x", "date": "", "version": "5.3"}
     about = parent["header"] if parent is not None and "header" in parent else parent
-    parts = [json.dumps(header).encode(), json.dumps(about).encode(), b"{}", raw or json.dumps(content).encode()]
+    parts = [json.dumps(header).encode(), json.dumps(about, default=str).encode(), b"{}", raw or json.dumps(content).encode()]
     signature = hmac.new(KEY, b"".join(parts), hashlib.sha256).hexdigest().encode()
     return [b"<IDS|MSG>", signature, *parts]
 

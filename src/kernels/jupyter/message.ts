@@ -99,7 +99,13 @@ function isSigned(parts: Uint8Array[], signature: Uint8Array, key: string): bool
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
+/** A large display has fewer values; more of them are made to fill our memory. */
+const MAX_VALUES = 4_500_000;
+/** Shorter ones cannot have so many. */
+const MIN_CROWDED_BYTES = 2 * MAX_VALUES;
+
 function parseObject(part: Uint8Array): Record<string, unknown> | undefined {
+  if (part.length >= MIN_CROWDED_BYTES && isCrowded(part)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(part.buffer, part.byteOffset, part.length).toString());
     return typeof value === "object" && value !== null && !Array.isArray(value)
@@ -107,5 +113,39 @@ function parseObject(part: Uint8Array): Record<string, unknown> | undefined {
       : undefined;
   } catch {
     return undefined;
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const BRACKET = 0x5b;
+const BRACE = 0x7b;
+
+/** Whether JSON unfolds into far more than its length: `{}` is two bytes, and an object many. */
+function isCrowded(json: Uint8Array): boolean {
+  let values = 0;
+  for (let at = 0; at < json.length; ) {
+    const quote = json.indexOf(QUOTE, at);
+    const end = quote === -1 ? json.length : quote;
+    for (; at < end; at += 1) {
+      const byte = json[at];
+      if (byte === COMMA || byte === BRACKET || byte === BRACE) values += 1;
+    }
+    if (values > MAX_VALUES) return true;
+    if (quote !== -1) at = afterString(json, quote + 1);
+  }
+  return false;
+}
+
+/** Behind the quotation mark that ends a string. */
+function afterString(json: Uint8Array, start: number): number {
+  for (let at = start; ; ) {
+    const quote = json.indexOf(QUOTE, at);
+    if (quote === -1) return json.length;
+    let backslashes = 0;
+    while (quote - backslashes > start && json[quote - backslashes - 1] === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return quote + 1;
+    at = quote + 1;
   }
 }

@@ -1,84 +1,53 @@
-import type { Dealer, Subscriber } from "zeromq";
-import { CellwrightError } from "../../errors.ts";
 import type { JupyterChannel } from "./channel.ts";
 import { type Connection, ports } from "./connection.ts";
 import { type ChannelName, decodeFrames, encodeFrames, type JupyterMessage } from "./message.ts";
 import { MessageQueue } from "./message-queue.ts";
+import { ZmtpSocket } from "./zmtp.ts";
 
-/** We connect before the kernel has its sockets, and want to be there at once when it does. ZeroMQ's own is 100. */
-const RECONNECT_MS = 5;
-/** Messages of a cell that wait in our process for a reader. The kernel waits with the rest (see host/outbox.py). */
-const OUTPUT_HIGH_WATER_MARK = 256;
+/** A display may have 8 million characters (see prelude/mime.py), each of up to six bytes as JSON. */
+const MAX_MESSAGE_BYTES = 56_000_000;
+/** Messages without a valid signature before we stop listening: none that is ours is among them. */
+const MAX_STRAYS = 1_000;
 
 /** Connects to a kernel's sockets, which need not be there yet. */
 export async function connectZmq(connection: Connection): Promise<JupyterChannel> {
-  return new ZmqChannel(connection, await loadZmq());
-}
-
-type Zmq = typeof import("zeromq");
-
-async function loadZmq(): Promise<Zmq> {
-  try {
-    return await import("zeromq");
-  } catch (cause) {
-    throw new CellwrightError("kernel_start_failed", "ZeroMQ, which local kernels need, does not load here.", {
-      cause,
-      hint:
-        "It comes ready for Linux and macOS on x64 and arm64 with Node 22 and later, and for Linux x64 with glibc on " +
-        "Node 20. Use such a Node, or --kernel wasm.",
-    });
-  }
+  return new ZmqChannel(connection);
 }
 
 class ZmqChannel implements JupyterChannel {
   readonly closed: Promise<{ reason: string }>;
   readonly #key: string;
-  readonly #dealers: Record<Exclude<ChannelName, "iopub">, Dealer>;
-  readonly #subscriber: Subscriber;
+  readonly #sockets: Record<ChannelName, ZmtpSocket>;
   readonly #queue = new MessageQueue();
-  readonly #sending = new Map<ChannelName, Promise<void>>();
   #tellClosed: (closed: { reason: string }) => void = () => {};
   #isClosed = false;
-  #release: (() => void) | undefined;
-  #released: Promise<void> | undefined;
+  #strays = 0;
 
-  constructor(connection: Connection, zmq: Zmq) {
+  constructor(connection: Connection) {
     this.#key = connection.key;
     this.closed = new Promise((resolve) => {
       this.#tellClosed = resolve;
     });
-    const common = { linger: 0, reconnectInterval: RECONNECT_MS };
-    const address = (port: number): string => `ipc://${connection.prefix}-${port}`;
+    const open = (channel: ChannelName): ZmtpSocket =>
+      new ZmtpSocket({
+        path: `${connection.prefix}-${ports[channel]}`,
+        // One name on all of them, or a question of the kernel's finds no way back.
+        ...(channel === "iopub"
+          ? { kind: "SUB" as const }
+          : { kind: "DEALER" as const, identity: connection.clientId }),
+        maxMessageBytes: MAX_MESSAGE_BYTES,
+        onMessage: (frames) => this.#take(channel, frames),
+        onBroken: (reason) => this.#end(reason),
+      });
     // First, so that the first reply does not come before what was shown can.
-    this.#subscriber = new zmq.Subscriber({ ...common, receiveHighWaterMark: OUTPUT_HIGH_WATER_MARK });
-    this.#subscriber.connect(address(ports.iopub));
-    this.#subscriber.subscribe();
-    const dealer = (port: number): Dealer => {
-      // One name on all of them, or a question of the kernel's finds no way back.
-      const routingId = connection.clientId;
-      const socket = new zmq.Dealer({ ...common, routingId, receiveHighWaterMark: 0, sendHighWaterMark: 0 });
-      socket.connect(address(port));
-      return socket;
-    };
-    this.#dealers = { shell: dealer(ports.shell), control: dealer(ports.control), stdin: dealer(ports.stdin) };
-    void this.#pump("iopub", this.#subscriber);
-    for (const [name, socket] of Object.entries(this.#dealers)) void this.#pump(name as ChannelName, socket);
+    const iopub = open("iopub");
+    this.#sockets = { iopub, shell: open("shell"), control: open("control"), stdin: open("stdin") };
   }
 
   async send(message: JupyterMessage): Promise<void> {
     const { channel } = message;
     if (channel === "iopub") throw new TypeError("Nothing is sent on iopub.");
-    const frames = encodeFrames(message, this.#key);
-    // A socket takes one message at a time.
-    const sent = (this.#sending.get(channel) ?? Promise.resolve()).then(async () => {
-      try {
-        if (!this.#isClosed) await this.#dealers[channel].send(frames);
-      } catch (error) {
-        if (!this.#isClosed) this.#end(error);
-      }
-    });
-    this.#sending.set(channel, sent);
-    await sent;
+    if (!this.#isClosed) this.#sockets[channel].send(encodeFrames(message, this.#key));
   }
 
   messages(): AsyncIterable<JupyterMessage> {
@@ -86,41 +55,31 @@ class ZmqChannel implements JupyterChannel {
   }
 
   holdOutput(held: boolean): void {
-    if (held) {
-      this.#released ??= new Promise((resolve) => {
-        this.#release = resolve;
-      });
-    } else {
-      this.#release?.();
-      this.#released = this.#release = undefined;
-    }
+    if (held) this.#sockets.iopub.pause();
+    else this.#sockets.iopub.resume();
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.holdOutput(false);
-    for (const socket of [this.#subscriber, ...Object.values(this.#dealers)]) socket.close();
+    for (const socket of Object.values(this.#sockets)) socket.close();
     this.#queue.end();
     this.#tellClosed({ reason: "The connection to the kernel was closed." });
   }
 
-  async #pump(channel: ChannelName, socket: Dealer | Subscriber): Promise<void> {
-    try {
-      while (!this.#isClosed) {
-        if (channel === "iopub" && this.#released) await this.#released;
-        const message = decodeFrames(channel, await socket.receive(), this.#key);
-        if (message) this.#queue.push(message);
-      }
-    } catch (error) {
-      if (!this.#isClosed) this.#end(error);
+  #take(channel: ChannelName, frames: Buffer[]): void {
+    if (this.#isClosed) return;
+    const message = decodeFrames(channel, frames, this.#key);
+    if (message) this.#queue.push(message);
+    else {
+      this.#strays += 1;
+      if (this.#strays > MAX_STRAYS) this.#end("it sends what no kernel sends");
     }
   }
 
-  #end(error: unknown): void {
-    this.#tellClosed({
-      reason: `The connection to the kernel broke: ${error instanceof Error ? error.message : error}`,
-    });
+  #end(reason: string): void {
+    if (this.#isClosed) return;
+    this.#tellClosed({ reason: `The connection to the kernel broke: ${reason}.` });
     void this.close();
   }
 }

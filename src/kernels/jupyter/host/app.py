@@ -4,6 +4,7 @@ import builtins
 import json
 import logging
 import os
+import re
 import sys
 
 import zmq
@@ -106,7 +107,6 @@ def _redirect(app, journal_fd):
     journal = None if journal_fd is None else Journal(journal_fd)
     outbox = Outbox(app.iopub_thread, app.iopub_socket, journal)
     output = Output(app.session, outbox)
-    # With surrogates and all: only ASCII gets through whatever it is.
     app.session.pack = _pack
     app.kernel.attach(output, outbox)
     Descriptors(output).capture()
@@ -129,5 +129,13 @@ def _furnish(ipython, request):
     variables.hide(ipython.user_ns)
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 def _pack(value):
-    return json.dumps(value, default=json_default, allow_nan=False).encode()
+    text = json.dumps(value, default=json_default, allow_nan=False, ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # Half a character can be said in JSON's own way only.
+        return _HALF.sub(lambda half: "\\u%04x" % ord(half[0]), text).encode()
