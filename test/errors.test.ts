@@ -70,7 +70,10 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     return world.call("edit_file", { session_id, path: "a.txt", old_text: "two", new_text: "three" });
   },
   too_large: () => createWorld().call("execute_code", { code: "1", images: [`${"A".repeat(14_000_000)}`] }),
-  not_supported: () => createWorld().call("execute_code", { code: "ls", language: "bash" }),
+  not_supported: async () => {
+    const world = createWorld();
+    return world.call("install_packages", { session_id: await newSession(world), packages: ["numpy"] });
+  },
   storage_full: async () => {
     const full = () => Promise.reject(new CellwrightError("storage_full", "The journal could not be written."));
     const store = openMemoryStore();

@@ -96,6 +96,8 @@ const fakes = {
     'take_place("s-1", b"ROUTER", lambda connection: [connection.sendall(b"\\0\\x05hello" * 100_000) for _ in range(300)])',
   "large signed ones":
     'def flood():\n    text = "x" * 20_000_000\n    for _ in range(30): say("stream", {"name": "stdout", "text": text})\nflood()',
+  "large signed displays":
+    'def flood():\n    raw = b\'{"data":{"text/plain":"\' + b"x" * 20_000_000 + b\'"}}\'\n    for _ in range(30): say("display_data", raw=raw)\nflood()',
   "JSON that unfolds":
     'raw = b\'{"data":{"application/json":[\' + b"{}," * 15_000_000 + b"{}]}}"\nfor _ in range(3): say("display_data", raw=raw)',
 };

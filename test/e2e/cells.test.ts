@@ -3,46 +3,6 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startHttp, startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
 
-describe("long cells", () => {
-  test.concurrent.each([
-    { seconds: 12, wait_s: 3 },
-    { seconds: 70, wait_s: 20 },
-  ])(
-    "a cell of $seconds s is returned as running and collected with wait, nothing printed twice or lost",
-    async ({ seconds, wait_s }) => {
-      const client = await startStdio();
-      const code = `import time\nfor i in range(${seconds}):\n    print('tick', i)\n    time.sleep(1)\n'the end'`;
-      const replies = [await client.run(code, { wait_s })];
-      const { session_id } = replies[0]?.execution ?? { session_id: "" };
-      while (replies.at(-1)?.execution.status === "running")
-        replies.push(await client.call("wait", { session_id, wait_s }));
-      expect(replies.length).toBeGreaterThan(2);
-      const ticks = replies.flatMap(({ text }) => [...text.matchAll(/tick (\d+)/g)].map((match) => Number(match[1])));
-      expect(ticks).toEqual(Array.from({ length: seconds }, (_, i) => i));
-      expect(replies.at(-1)?.execution.status).toBe("ok");
-      expect(replies.at(-1)?.text).toContain("the end");
-      const again = await client.call("wait", { session_id });
-      expect(again.text).toContain("tick 0");
-      expect(again.text).toContain("the end");
-    },
-    120_000,
-  );
-
-  test("progress tells the time and the last printed line at least every 10 s", async () => {
-    const client = await startStdio();
-    const messages: { at: number; message?: string }[] = [];
-    const began = performance.now();
-    await client.call(
-      "execute_code",
-      { code: "import time\nprint('working on it')\ntime.sleep(11)" },
-      { onprogress: ({ message }) => messages.push({ at: performance.now() - began, message }) },
-    );
-    expect(messages.length).toBeGreaterThan(0);
-    expect(messages[0]?.at).toBeLessThan(10_000);
-    expect(messages.some(({ message }) => message?.includes("working on it"))).toBe(true);
-  });
-});
-
 describe("cells that will not end by themselves", () => {
   test("an endless loop is stopped at its time limit and keeps variables", async () => {
     const client = await startStdio();
@@ -59,7 +19,7 @@ describe("cells that will not end by themselves", () => {
     const code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass";
     const stopped = await client.run(code, { session_id, timeout_s: 1 });
     expect(stopped.execution.status).toBe("timeout");
-    expect(stopped.text).toContain("all variables are lost".replace("all", "All"));
+    expect(stopped.text).toContain("Its variables are lost");
     const began = performance.now();
     const next = await client.run("'lost' in dir()", { session_id });
     expect(performance.now() - began).toBeLessThan(5_000);

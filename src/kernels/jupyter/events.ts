@@ -69,13 +69,21 @@ const MAX_DEPTH = 100;
 /** Forms of one thing that are looked at; real ones have a handful. */
 const MAX_FORMS = 50;
 
+/** As prelude/mime.py has it, in our way of counting: a character beyond the first 65 536 is two. */
+const MAX_BUNDLE_CHARS = 2 * 8 * 1024 * 1024;
+
 /** Only keys that are MIME types, which `__proto__` is not, and only forms that can be walked. */
 function bundle(data: unknown): MimeBundle | undefined {
   if (!isRecord(data)) return undefined;
+  let chars = 0;
   return Object.fromEntries(
     Object.entries(data)
       .slice(0, MAX_FORMS)
-      .filter(([kind, form]) => kind.includes("/") && isShallow(form, MAX_DEPTH)),
+      .filter(([kind, form]) => {
+        if (!kind.includes("/") || !isShallow(form, MAX_DEPTH)) return false;
+        chars += typeof form === "string" ? form.length : 0;
+        return chars <= MAX_BUNDLE_CHARS;
+      }),
   );
 }
 

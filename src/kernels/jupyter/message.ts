@@ -75,8 +75,9 @@ export function decodeFrames(channel: ChannelName, frames: Uint8Array[], key: st
   const signature = frames[delimiter + 1];
   const parts = frames.slice(delimiter + 2, delimiter + 2 + SIGNED_PARTS);
   if (!signature || parts.length < SIGNED_PARTS || !isSigned(parts, signature, key)) return undefined;
-  const [header, parent, metadata, content] = parts.map(parseObject);
+  const [header, parent, metadata] = parts.slice(0, 3).map((part) => parseObject(part, MAX_SMALL_BYTES));
   if (typeof header?.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
+  const content = parseObject(parts[3], largeKinds.has(header.msg_type) ? MAX_LARGE_BYTES : MAX_SMALL_BYTES);
   if (!parent || !metadata || !content) return undefined;
   return {
     channel,
@@ -99,12 +100,21 @@ function isSigned(parts: Uint8Array[], signature: Uint8Array, key: string): bool
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
+/** What is never long, as our kernels send it: text comes in pieces. */
+const MAX_SMALL_BYTES = 1_000_000;
+/** A display has 8 million characters at most (see prelude/mime.py), which are rarely more bytes than this. */
+export const MAX_LARGE_BYTES = 34_000_000;
+const largeKinds = new Set([
+  ...["display_data", "update_display_data", "execute_result", "error", "execute_reply", "execute_input"],
+  "cellwright_reply",
+]);
 /** A large display has fewer values; more of them are made to fill our memory. */
 const MAX_VALUES = 4_500_000;
 /** Shorter ones cannot have so many. */
 const MIN_CROWDED_BYTES = 2 * MAX_VALUES;
 
-function parseObject(part: Uint8Array): Record<string, unknown> | undefined {
+function parseObject(part: Uint8Array | undefined, maxBytes: number): Record<string, unknown> | undefined {
+  if (!part || part.length > maxBytes) return undefined;
   if (part.length >= MIN_CROWDED_BYTES && isCrowded(part)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(part.buffer, part.byteOffset, part.length).toString());

@@ -1,11 +1,11 @@
 import type { JupyterChannel } from "./channel.ts";
 import { type Connection, ports } from "./connection.ts";
-import { type ChannelName, decodeFrames, encodeFrames, type JupyterMessage } from "./message.ts";
+import { type ChannelName, decodeFrames, encodeFrames, type JupyterMessage, MAX_LARGE_BYTES } from "./message.ts";
 import { MessageQueue } from "./message-queue.ts";
 import { ZmtpSocket } from "./zmtp.ts";
 
-/** A display may have 8 million characters (see prelude/mime.py), each of up to six bytes as JSON. */
-const MAX_MESSAGE_BYTES = 56_000_000;
+/** With all that is around its content. */
+const MAX_MESSAGE_BYTES = MAX_LARGE_BYTES + 1_000_000;
 /** Messages without a valid signature before we stop listening: none that is ours is among them. */
 const MAX_STRAYS = 1_000;
 
