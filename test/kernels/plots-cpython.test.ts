@@ -1,41 +1,21 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { decode } from "fast-png";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { testPython } from "../support/pythons.ts";
+import { describeWith } from "../support/requirements.ts";
 
 const root = join(import.meta.dirname, "../..");
-
-/** What Pyodide's distribution has too. Their insides are the same there; only this can be had from an index. */
-const packages = ["matplotlib==3.10.8", "pandas==3.0.2"];
-
-/** Installs them once; undefined without a Python that has pip, or without an index. */
-function install(): string | undefined {
-  const folder = join(root, "node_modules/.cache/cellwright-test/plots-python");
-  const complete = join(folder, `${packages.join("+")}.complete`);
-  if (existsSync(complete)) return folder;
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  const options = ["--quiet", "--only-binary=:all:", "--timeout=15", "--retries=1", "--target", folder];
-  const pip = spawnSync("python3", ["-m", "pip", "install", ...options, ...packages], { timeout: 180_000 });
-  if (pip.status !== 0) return undefined;
-  writeFileSync(complete, "");
-  return folder;
-}
-
-const folder = install();
-const title = "matplotlib and pandas in a Python of this machine";
 
 type Event = { type: string; name?: string; text?: string; data?: Record<string, string> };
 
 function run(cells: string[]): Event[][] {
   const script = join(import.meta.dirname, "plots-fixtures/cpython_cells.py");
-  const { stdout, stderr, status } = spawnSync("python3", [script, join(root, "src/kernels/prelude")], {
+  const { stdout, stderr, status } = spawnSync(testPython("managed"), [script, join(root, "src/kernels/prelude")], {
     input: JSON.stringify(["import matplotlib.pyplot as plt, pandas as pd", ...cells]),
     env: {
       PATH: process.env.PATH ?? "",
       HOME: process.env.HOME ?? "",
-      PYTHONPATH: folder,
       PYTHONDONTWRITEBYTECODE: "1",
     },
     encoding: "utf8",
@@ -57,61 +37,58 @@ function story(events: Event[]): string[] {
   });
 }
 
-describe.skipIf(!folder)(
-  folder ? title : `${title} (skipped: there is no pip, or the package index is not reachable)`,
-  () => {
-    test("figures are shown as the prelude's own tests say", () => {
-      const cells: [code: string, story: unknown[]][] = [
-        ["print('a')\nplt.plot([1, 2])\nplt.show()\nprint('b')", ["stdout: a", "display: picture", "stdout: b"]],
-        ["fig, ax = plt.subplots()\nax.plot([1, 2])\nfig", ["result: picture"]],
-        ["fig.show()", ["display: picture"]],
+describeWith("managedPython", "matplotlib and pandas in a Python of this machine", () => {
+  test("figures are shown as the prelude's own tests say", () => {
+    const cells: [code: string, story: unknown[]][] = [
+      ["print('a')\nplt.plot([1, 2])\nplt.show()\nprint('b')", ["stdout: a", "display: picture", "stdout: b"]],
+      ["fig, ax = plt.subplots()\nax.plot([1, 2])\nfig", ["result: picture"]],
+      ["fig.show()", ["display: picture"]],
+      [
+        "plt.figure(1).text(0, 0, 'a')\nplt.figure(2)\nplt.plot([1])\nplt.figure(3)\nNone",
+        ["display: picture", "display: picture"],
+      ],
+      [
+        "import matplotlib\nmatplotlib.use('Agg')\nplt.plot([1])\nplt.show()\nprint('b')",
+        ["display: picture", "stdout: b"],
+      ],
+      [
+        "plt.ion()\nplt.plot([1])\nplt.pause(0)\nplt.pause(0.01)\nplt.ioff()\nprint('b')",
+        ["stdout: b", "display: picture"],
+      ],
+      [
+        "fig = plt.figure()\nplt.title('$\\\\frac{$')\nfig",
         [
-          "plt.figure(1).text(0, 0, 'a')\nplt.figure(2)\nplt.plot([1])\nplt.figure(3)\nNone",
-          ["display: picture", "display: picture"],
+          expect.stringMatching(/^stderr: Figure 1 could not be drawn: ValueError/),
+          "result: <Figure size 640x480 with 1 Axes>",
         ],
-        [
-          "import matplotlib\nmatplotlib.use('Agg')\nplt.plot([1])\nplt.show()\nprint('b')",
-          ["display: picture", "stdout: b"],
-        ],
-        [
-          "plt.ion()\nplt.plot([1])\nplt.pause(0)\nplt.pause(0.01)\nplt.ioff()\nprint('b')",
-          ["stdout: b", "display: picture"],
-        ],
-        [
-          "fig = plt.figure()\nplt.title('$\\\\frac{$')\nfig",
-          [
-            expect.stringMatching(/^stderr: Figure 1 could not be drawn: ValueError/),
-            "result: <Figure size 640x480 with 1 Axes>",
-          ],
-        ],
-        ["plt.plot([1])\n1 / 0", ["display: picture", "error: ZeroDivisionError"]],
-        ["plt.plot([1])\ndisplay(plt.gcf())\nNone", ["display: picture"]],
-        ["plt.plot([1])\nplt.text(1e6, 0, 'far away')\nNone", ["display: picture"]],
-        [
-          "plt.figure(figsize=(100, 50), dpi=300)\nplt.plot([1])\nNone",
-          [expect.stringMatching(/^display: (2\d\d\d|3000) × 1\d\d\d$/)],
-        ],
-        ["plt.figure(layout='constrained')\nplt.plot([1])\nNone", ["display: picture"]],
-        ["plt.ginput(1, timeout=0)\nplt.close('all')", []],
-      ];
-      const told = run(cells.map(([code]) => code)).map(story);
-      for (const [index, [code, expected]] of cells.entries()) expect(told[index], code).toEqual(expected);
-    });
+      ],
+      ["plt.plot([1])\n1 / 0", ["display: picture", "error: ZeroDivisionError"]],
+      ["plt.plot([1])\ndisplay(plt.gcf())\nNone", ["display: picture"]],
+      ["plt.plot([1])\nplt.text(1e3, 0, 'far away')\nNone", ["display: picture"]],
+      [
+        "plt.figure(figsize=(100, 50), dpi=300)\nplt.plot([1])\nNone",
+        [expect.stringMatching(/^display: (2\d\d\d|3000) × 1\d\d\d$/)],
+      ],
+      ["plt.figure(layout='constrained')\nplt.plot([1])\nNone", ["display: picture"]],
+      ["plt.ginput(1, timeout=0)\nplt.close('all')", []],
+    ];
+    const told = run(cells.map(([code]) => code)).map(story);
+    for (const [index, [code, expected]] of cells.entries()) expect(told[index], code).toEqual(expected);
+  });
 
-    test("noise is drawn until it fits", () => {
-      const [events] = run([
-        "import numpy as np\nplt.figure(figsize=(15, 15))\nplt.imshow(np.random.rand(1200, 1200))\nNone",
-      ]);
-      expect(Buffer.from(events?.[0]?.data?.["image/png"] ?? "", "base64").length).toBeLessThanOrEqual(2_000_000);
-      expect(story(events ?? [])).toEqual([expect.stringMatching(/^display: 1?\d\d\d × 1?\d\d\d$/)]);
-    });
+  test("noise is drawn until it fits", () => {
+    const [events] = run([
+      "import numpy as np\nplt.figure(figsize=(15, 15))\nplt.imshow(np.random.rand(1200, 1200))\nNone",
+    ]);
+    expect(Buffer.from(events?.[0]?.data?.["image/png"] ?? "", "base64").length).toBeLessThanOrEqual(2_000_000);
+    expect(story(events ?? [])).toEqual([expect.stringMatching(/^display: 1?\d\d\d × 1?\d\d\d$/)]);
+  });
 
-    test("a table is short text, and HTML; its plot is a picture", () => {
-      const [table, plot] = run(["df = pd.DataFrame({'a': range(1000), 'b': range(1000)})\ndf", "df.plot()\nNone"]);
-      expect(table?.[0]).toMatchObject({ type: "result", data: { "text/html": expect.stringContaining("<table") } });
-      expect(table?.[0]?.data?.["text/plain"]).toContain("[1000 rows x 2 columns]");
-      expect(table?.[0]?.data?.["text/plain"]?.split("\n").length).toBeLessThan(70);
-      expect(story(plot ?? [])).toEqual(["display: picture"]);
-    });
-  },
-);
+  test("a table is short text, and HTML; its plot is a picture", () => {
+    const [table, plot] = run(["df = pd.DataFrame({'a': range(1000), 'b': range(1000)})\ndf", "df.plot()\nNone"]);
+    expect(table?.[0]).toMatchObject({ type: "result", data: { "text/html": expect.stringContaining("<table") } });
+    expect(table?.[0]?.data?.["text/plain"]).toContain("[1000 rows x 2 columns]");
+    expect(table?.[0]?.data?.["text/plain"]?.split("\n").length).toBeLessThan(70);
+    expect(story(plot ?? [])).toEqual(["display: picture"]);
+  });
+});

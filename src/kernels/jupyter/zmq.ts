@@ -70,7 +70,7 @@ class ZmqChannel implements JupyterChannel {
   #take(channel: ChannelName, frames: Buffer[]): void {
     if (this.#isClosed) return;
     const message = decodeFrames(channel, frames, this.#key);
-    if (message) this.#queue.push(message);
+    if (message) this.#queue.push({ ...message, buffers: message.buffers.map((bytes) => Uint8Array.from(bytes)) });
     else {
       this.#strays += 1;
       if (this.#strays > MAX_STRAYS) this.#end("it sends what no kernel sends");

@@ -12,6 +12,7 @@ export interface ZmtpOptions {
   identity?: string;
   /** All frames of one message. Absurd ones are those of a few more bytes. */
   maxMessageBytes: number;
+  /** The frames are the caller's until it returns; then their memory is used again. */
   onMessage(frames: Buffer[]): void;
   /** The other end does not keep to the protocol; no more comes. */
   onBroken(reason: string): void;
@@ -22,6 +23,8 @@ const FIRST_RETRY_MS = 5;
 /** One that was there and is gone is mostly dying. */
 const LATER_RETRY_MS = 100;
 const MAX_FRAMES = 1_000;
+/** From this size on, one piece of memory is used for many messages: garbage of this size is collected too late. */
+const LARGE_BYTES = 1_000_000;
 /** What a frame costs beside its bytes. */
 const FRAME_COST_BYTES = 100;
 
@@ -163,6 +166,7 @@ class Wire {
     this.#message = [];
     this.#bytes = 0;
     this.#tell.message(frames);
+    this.#frames.useAgain();
   }
 }
 
@@ -176,6 +180,13 @@ interface FrameListener {
 class FrameReader {
   #head = new Filling(2);
   #body: Filling | undefined;
+  #large: Buffer | undefined;
+  #isLargeUsed = false;
+
+  /** What has been read is not needed any more. */
+  useAgain(): void {
+    this.#isLargeUsed = false;
+  }
 
   take(bytes: Buffer, listener: FrameListener): void {
     let rest = bytes;
@@ -192,7 +203,7 @@ class FrameReader {
         }
         const size = flags & LONG ? Number(buffer.readBigUInt64BE(1)) : (buffer[1] ?? 0);
         listener.announce(size);
-        this.#body = new Filling(size);
+        this.#body = new Filling(size, this.#room(size));
       }
       rest = this.#body.take(rest);
       if (!this.#body.isFull) return;
@@ -204,6 +215,13 @@ class FrameReader {
       if (rest.length === 0) return;
     }
   }
+
+  #room(size: number): Buffer | undefined {
+    if (size < LARGE_BYTES || this.#isLargeUsed) return undefined;
+    this.#isLargeUsed = true;
+    if (this.#large === undefined || this.#large.length < size) this.#large = Buffer.allocUnsafe(size);
+    return this.#large.subarray(0, size);
+  }
 }
 
 /** A piece of known length that comes in parts. */
@@ -211,8 +229,8 @@ class Filling {
   readonly buffer: Buffer;
   #filled = 0;
 
-  constructor(size: number) {
-    this.buffer = Buffer.allocUnsafe(size);
+  constructor(size: number, room = Buffer.allocUnsafe(size)) {
+    this.buffer = room;
   }
 
   get isFull(): boolean {
