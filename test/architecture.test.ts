@@ -56,7 +56,7 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
 const packageOwners = { "@modelcontextprotocol/": "mcp/" };
 
 /** Too slow or too large to load before they are needed: nothing a program loads at its start may import them. */
-const heavyPackages = ["deno", "pyodide", "zeromq", "fast-png", "jpeg-js"];
+const heavyPackages = ["deno", "pyodide", "fast-png", "jpeg-js"];
 const entryPoints = ["main.ts", "index.ts"];
 
 const nameless = ["utils", "common", "core", "types", "helpers"];

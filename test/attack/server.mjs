@@ -167,8 +167,8 @@ export function rssMb(pid) {
 }
 
 /** The program over stdio without a client: lines are written and read by hand. */
-export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
-  const child = spawn(process.execPath, [programPath, ...always, ...WASM, "--data-dir", dataDir, ...args], {
+export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir(), kernel = WASM } = {}) {
+  const child = spawn(process.execPath, [programPath, ...always, ...kernel, "--data-dir", dataDir, ...args], {
     env: programEnv(env),
   });
   const lines = [];

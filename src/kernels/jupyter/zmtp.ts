@@ -229,7 +229,7 @@ class Filling {
   readonly buffer: Buffer;
   #filled = 0;
 
-  constructor(size: number, room = Buffer.allocUnsafe(size)) {
+  constructor(size: number, room: Buffer = Buffer.allocUnsafe(size)) {
     this.buffer = room;
   }
 
