@@ -77,7 +77,7 @@ export function decodeFrames(channel: ChannelName, frames: Uint8Array[], key: st
   if (!signature || parts.length < SIGNED_PARTS || !isSigned(parts, signature, key)) return undefined;
   const [header, parent, metadata] = parts.slice(0, 3).map((part) => parseObject(part, MAX_SMALL_BYTES));
   if (typeof header?.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
-  const content = parseObject(parts[3], largeKinds.has(header.msg_type) ? MAX_LARGE_BYTES : MAX_SMALL_BYTES);
+  const content = parseObject(parts[3], maxContentBytes.get(header.msg_type) ?? MAX_SMALL_BYTES);
   if (!parent || !metadata || !content) return undefined;
   return {
     channel,
@@ -102,20 +102,26 @@ function isSigned(parts: Uint8Array[], signature: Uint8Array, key: string): bool
 
 /** What is never long, as our kernels send it: text comes in pieces. */
 const MAX_SMALL_BYTES = 1_000_000;
+/** What a look at variables may find. */
+const MAX_ANSWER_BYTES = 8_000_000;
 /** A display has 8 million characters at most (see prelude/mime.py), which are rarely more bytes than this. */
 export const MAX_LARGE_BYTES = 34_000_000;
-const largeKinds = new Set([
-  ...["display_data", "update_display_data", "execute_result", "error", "execute_reply", "execute_input"],
-  "cellwright_reply",
+const maxContentBytes: ReadonlyMap<string, number> = new Map([
+  ...["display_data", "update_display_data", "execute_result", "error", "execute_reply", "execute_input"].map(
+    (kind): [string, number] => [kind, MAX_LARGE_BYTES],
+  ),
+  ["cellwright_reply", MAX_ANSWER_BYTES],
 ]);
 /** A large display has fewer values; more of them are made to fill our memory. */
 const MAX_VALUES = 4_500_000;
-/** Shorter ones cannot have so many. */
-const MIN_CROWDED_BYTES = 2 * MAX_VALUES;
+/** Deeper JSON is of no use to anybody, and costs far more than its length. */
+const MAX_DEPTH = 1_000;
+/** Shorter ones cannot do harm. */
+const MIN_HARMFUL_BYTES = 100_000;
 
 function parseObject(part: Uint8Array | undefined, maxBytes: number): Record<string, unknown> | undefined {
   if (!part || part.length > maxBytes) return undefined;
-  if (part.length >= MIN_CROWDED_BYTES && isCrowded(part)) return undefined;
+  if (part.length >= MIN_HARMFUL_BYTES && isHarmful(part)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(part.buffer, part.byteOffset, part.length).toString());
     return typeof value === "object" && value !== null && !Array.isArray(value)
@@ -126,21 +132,24 @@ function parseObject(part: Uint8Array | undefined, maxBytes: number): Record<str
   }
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const BRACKET = 0x5b;
-const BRACE = 0x7b;
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /** Whether JSON unfolds into far more than its length: `{}` is two bytes, and an object many. */
-function isCrowded(json: Uint8Array): boolean {
+function isHarmful(json: Uint8Array): boolean {
   let values = 0;
+  let depth = 0;
   for (let at = 0; at < json.length; ) {
     const quote = json.indexOf(QUOTE, at);
     const end = quote === -1 ? json.length : quote;
     for (; at < end; at += 1) {
       const byte = json[at];
-      if (byte === COMMA || byte === BRACKET || byte === BRACE) values += 1;
+      if (byte === COMMA) values += 1;
+      else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
+        values += 1;
+        depth += 1;
+        if (depth > MAX_DEPTH) return true;
+      } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1;
     }
     if (values > MAX_VALUES) return true;
     if (quote !== -1) at = afterString(json, quote + 1);

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { createMessage, decodeFrames, encodeFrames } from "../../../src/kernels/jupyter/message.ts";
 
@@ -36,5 +37,37 @@ describe("a message as frames", () => {
     expect(decodeFrames("iopub", encodeFrames(odd, key), key)).toBeUndefined();
     const list = { ...message, content: [1] as never };
     expect(decodeFrames("iopub", encodeFrames(list, key), key)).toBeUndefined();
+  });
+});
+
+describe("a message that user code has made to do harm", () => {
+  const display = (json: string) => {
+    const frames = encodeFrames({ ...message, header: { ...message.header, msg_type: "display_data" } }, key);
+    return sign([...frames.slice(2, 5), Buffer.from(`{"data":${json}}`)]);
+  };
+  const sign = (parts: Uint8Array[]) => {
+    const hmac = createHmac("sha256", key);
+    for (const part of parts) hmac.update(part);
+    return [Buffer.from("<IDS|MSG>"), Buffer.from(hmac.digest("hex")), ...parts];
+  };
+
+  test.each([
+    ["unfolds into too many values", `[${"{},".repeat(3_000_000)}0]`],
+    ["is too deep", "[".repeat(100_000) + "]".repeat(100_000)],
+    ["is too long", `"${"x".repeat(35_000_000)}"`],
+  ])("is refused when it %s", (_, json) => {
+    expect(decodeFrames("iopub", display(json), key)).toBeUndefined();
+  });
+
+  test.each([
+    ["text full of what lists are made of", JSON.stringify('[{,\\"'.repeat(500_000))],
+    ["many numbers", JSON.stringify(Array.from({ length: 1_000_000 }, (_, index) => index))],
+  ])("is read when it is only large: %s", (_, json) => {
+    expect(decodeFrames("iopub", display(json), key)?.content).toEqual({ data: JSON.parse(json) });
+  });
+
+  test("is refused when text does not come in pieces", () => {
+    const long = createMessage("iopub", "stream", { name: "stdout", text: "x".repeat(1_100_000) }, { session: "me" });
+    expect(decodeFrames("iopub", encodeFrames(long, key), key)).toBeUndefined();
   });
 });
