@@ -48,7 +48,7 @@ const c44 = forPython({
   async probe(stage) {
     const server = await stage.server("auto");
     const before = await server.admin.run("1", { session_id: server.neighbour });
-    await inLanes(Object.entries({ ...lies, ...garbage }).filter(([n]) => !process.env.ONLY_LIE || process.env.ONLY_LIE.split(";").includes(n)), 3, async ([name, code]) => {
+    await inLanes(Object.entries({ ...lies, ...garbage }), 3, async ([name, code]) => {
       const session = await sessionIn(stage, server, "python");
       const { ms } = await timed(() => session.run(asFake(code), { timeout_s: 5 }));
       expect(ms < 12_000 * patience(), `${name}: the cell ended after ${Math.round(ms)} ms`);
