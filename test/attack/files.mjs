@@ -21,7 +21,7 @@ import { fileURLToPath } from "node:url";
 import { expect, Invalid, js, proves, short, timed } from "./case.mjs";
 
 /** Every way in which a path reaches a file, as text of the answer. */
-async function tryPath(server, session, path) {
+export async function tryPath(server, session, path) {
   const text = (work) =>
     work.then(
       (value) => value.whole ?? JSON.stringify(value),
@@ -43,7 +43,7 @@ async function tryPath(server, session, path) {
   };
 }
 
-function intact(stage, where) {
+export function intact(stage, where) {
   expect(
     existsSync(stage.flagFile) && readFileSync(stage.flagFile, "utf8") === stage.flag,
     `a file of the host was changed by ${where}`,
@@ -308,7 +308,7 @@ const d51 = {
   },
 };
 
-const names = [
+export const names = [
   "n".repeat(255),
   "n".repeat(256),
   "é".repeat(127),

@@ -47,6 +47,11 @@ const c44 = forPython({
   what: "forged messages with the kernel's own key: for others, without sense, early ends",
   async probe(stage) {
     const server = await stage.server("auto");
+    // A server that has worked has a larger heap than a new one, which is not what a lie did to it.
+    for (let turn = 0; turn < 60; turn += 1)
+      await server.admin.run("print('x' * 300_000)", { session_id: server.neighbour });
+    await stage.endCase();
+    await stage.server("auto");
     const before = await server.admin.run("1", { session_id: server.neighbour });
     await inLanes(Object.entries({ ...lies, ...garbage }), 3, async ([name, code]) => {
       const session = await sessionIn(stage, server, "python");

@@ -125,7 +125,7 @@ const deaths = {
   bash: {
     exit: "exit 3",
     SIGKILL: "kill -9 $$",
-    "all descriptors closed": 'for fd in /proc/$$/fd/*; do eval "exec ${fd##*/}>&-"; done',
+    "all descriptors closed": 'for fd in $(ls /proc/$$/fd); do eval "exec $fd>&-"; done',
     "all processes killed": "kill -9 -1",
     "its commands taken": "exec 10<&- 11<&- 12<&- 13<&- 59<&- 255<&-; exec 0</dev/null",
     "reading its own commands": "cat <&10; cat <&0; read -u 10 line; echo $line",

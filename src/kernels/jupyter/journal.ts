@@ -4,8 +4,11 @@ import { decodeFrames, type JupyterMessage } from "./message.ts";
 
 /** As much as a kernel writes (see host/journal.py), and a message to spare. User code can write to the file as well. */
 const MAX_JOURNAL_BYTES = 80 * 1024 * 1024;
-/** A message has seven frames and those of its buffers. */
+/** A message has seven frames and those of its buffers; fewer make no sense. */
+const MIN_FRAMES = 6;
 const MAX_FRAMES = 1_000;
+/** A kernel signs all of them. After so many that are not signed, what follows is user code's, made to keep us busy. */
+const MAX_STRAYS = 100;
 const PIECE_BYTES = 1024 * 1024;
 const LENGTH_BYTES = 4;
 
@@ -19,11 +22,12 @@ export async function* readJournal(file: string, key: string): AsyncGenerator<Ju
   try {
     if (!(await handle.stat()).isFile()) return;
     const reader = new Reader(handle);
-    for (;;) {
+    for (let strays = 0; strays <= MAX_STRAYS; ) {
       const frames = await readFrames(reader);
       if (!frames) return;
       const message = decodeFrames("iopub", frames, key);
       if (message) yield message;
+      else strays += 1;
     }
   } finally {
     await handle.close();
@@ -32,7 +36,7 @@ export async function* readJournal(file: string, key: string): AsyncGenerator<Ju
 
 async function readFrames(reader: Reader): Promise<Uint8Array[] | undefined> {
   const count = await reader.number();
-  if (count === undefined || count > MAX_FRAMES) return undefined;
+  if (count === undefined || count < MIN_FRAMES || count > MAX_FRAMES) return undefined;
   const frames: Uint8Array[] = [];
   for (let index = 0; index < count; index += 1) {
     const length = await reader.number();
