@@ -43,7 +43,6 @@ const x15 = forPython({
     protects(ms < 10_000 * patience(), `the neighbour waited ${Math.round(ms)} ms`);
     for (const [name, id] of sessions) {
       const { value: reply, ms: took } = await timed(() => second.run("6 * 7", { session_id: id, timeout_s: 3 }));
-      process.stderr.write(`${name} ${Math.round(took)} ms ${reply.text.slice(0, 100).replaceAll("\n", " ")}\n`);
       expect(took < 20_000 * patience(), `${name}: the next cell took ${Math.round(took)} ms`);
       expect(!/error: internal/.test(reply.text), `${name}: ${short(reply.text)}`);
       await second.call("reset_session", { session_id: id });

@@ -12,6 +12,8 @@ const IDLE_PING_MS = 1_000;
 const OWN_MB = 300;
 /** Where there is no `/proc` to see the worker's thread in: silent for so long without using the processor is dead. */
 const SILENCE_MS = 1_500;
+/** Threads also go first when the whole process ends, which then says why; with a gigabyte to give back it takes long. */
+const DYING_MS = 1_000;
 const SILENT_CPU_MS = 30;
 /** Between two measurements of the disk, unless half of what was left has been written since. */
 const DISK_LOOK_MS = 500;
@@ -44,7 +46,7 @@ export class Watchdog {
   readonly #workerThread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
-  #wasGone = false;
+  #goneSince: number | undefined;
   #pingedAt = 0;
   #aliveAt = performance.now();
   #cpuWhenAliveMs = 0;
@@ -93,7 +95,7 @@ export class Watchdog {
   }
 
   #schedule(): void {
-    const soon = this.#watched.isBusy() || this.#wasGone || this.#writtenSince > WRITTEN_SLACK_BYTES;
+    const soon = this.#watched.isBusy() || this.#goneSince !== undefined || this.#writtenSince > WRITTEN_SLACK_BYTES;
     this.#timer = setTimeout(() => this.#look(), soon ? BUSY_LOOK_MS : IDLE_LOOK_MS);
     this.#timer.unref();
   }
@@ -127,11 +129,9 @@ export class Watchdog {
 
   #silenceReason(): string | undefined {
     if (this.#workerThread) {
-      // Threads also go first when the whole process is about to end, which is then no silent end: look twice.
-      const gone = threadIsGone(this.#workerThread);
-      const reason = gone && this.#wasGone ? SILENT_END : undefined;
-      this.#wasGone = gone;
-      return reason;
+      if (!threadIsGone(this.#workerThread)) return undefined;
+      this.#goneSince ??= performance.now();
+      return performance.now() - this.#goneSince > DYING_MS ? SILENT_END : undefined;
     }
     if (!this.#reported || this.#watched.isHeldBack()) return undefined;
     const silent = performance.now() - this.#aliveAt > SILENCE_MS;
