@@ -1,5 +1,6 @@
 // Runs the abuse cases against the built program:
-//   node test/attack/run.mjs [--short] [--only ID[,ID…]] [--kernel wasm|local|bash[,…]]
+//   node test/attack/run.mjs [--short] [--walls] [--only ID[,ID…]] [--kernel wasm|local|bash[,…]]
+// With --walls only what must hold however busy the machine is; bombs and floods are measured in seconds and megabytes.
 // Each case has a probe, which Cellwright must withstand, and a control: the same without protection, which must succeed.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -11,6 +12,7 @@ const args = process.argv.slice(2);
 const only = args.includes("--only") ? args[args.indexOf("--only") + 1]?.split(",") : undefined;
 const kernels = args.includes("--kernel") ? args[args.indexOf("--kernel") + 1]?.split(",") : ["wasm", "local", "bash"];
 const isShort = args.includes("--short");
+const classes = args.includes("--walls") ? ["S5", "I4"] : undefined;
 /** A case that hangs has failed; the slowest take half a minute. */
 const CASE_LIMIT_MS = 150_000;
 
@@ -69,7 +71,8 @@ async function runLane(files, { recipes, index, othersEnd }) {
   const modules = await Promise.all(files.map((name) => import(`./${name}.mjs`)));
   const cases = modules
     .flatMap((module) => module.default)
-    .filter(({ id, kernel = "wasm" }) => (!only || only.includes(id)) && kernels.includes(kernel));
+    .filter(({ id, kernel = "wasm" }) => (!only || only.includes(id)) && kernels.includes(kernel))
+    .filter((one) => !classes || classes.includes(one.class));
   cases.sort((one, other) => Number(one.alone ?? false) - Number(other.alone ?? false));
   const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && index === 0, jailObstacle, recipes });
   await stage.open();

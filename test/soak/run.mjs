@@ -1,7 +1,7 @@
 // Many sessions, one after another and some at once, a tenth of them killed: nothing may be left, and nothing may grow.
 //
 //   node test/soak/run.mjs [--sessions 200]     on a local environment, see test/support/pythons.ts
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -56,6 +56,7 @@ process.exit(failures.length > 0 ? 1 : 0);
 async function one(index) {
   const dies = index % KILLED_EVERY === KILLED_EVERY - 1;
   const session_id = await server.run("import numpy, multiprocessing.shared_memory as m\nx = 1\nprint(x)");
+  if (index === 0) expect(kernels().length > 0, "the processes of a session are not seen, so nothing is shown");
   if (index % 4 === 0) await call("execute_code", { session_id, language: "bash", code: "sleep 1000 & echo ok" });
   if (dies) {
     const { pid } = JSON.parse(readFileSync(join(dataDir, "sessions", session_id, "run/kernel.json"), "utf8")).process;
@@ -104,8 +105,16 @@ function zombies() {
   );
 }
 
+/** Whose command line, mounts or open files name our data folder. */
 function isOurs(pid) {
-  return commandOf(pid).includes("zygote.py") || commandOf(pid).includes(dataDir) || commandOf(pid).includes("bwrap");
+  if (commandOf(pid).includes(dataDir) || read(`/proc/${pid}/mountinfo`).includes(dataDir)) return true;
+  try {
+    const folder = `/proc/${pid}/fd`;
+    return readdirSync(folder).some((fd) => readlinkSync(join(folder, fd)).includes(dataDir));
+  } catch {
+    // It is gone already.
+    return false;
+  }
 }
 
 /** A kernel has the zygote's command line too, but not its place at the top: its parent is one. */
