@@ -84,27 +84,27 @@ const c44 = forPython({
 /** All stop at 600 MB, so that a missing limit does no harm. */
 const MANY = "600";
 const fakes = {
-  "no protocol":
-    'take_place("s-2", None, lambda connection: [connection.sendall(os.urandom(1_000_000)) for _ in range(100)])',
-  "no protocol on shell":
-    'take_place("s-1", None, lambda connection: [connection.sendall(os.urandom(1_000_000)) for _ in range(100)])',
-  silence:
-    'take_place("s-1", None, lambda connection: time.sleep(60))\ntake_place("s-2", b"PUB", lambda connection: time.sleep(60))',
-  "a frame of a terabyte": `take_place("s-2", b"PUB", lambda connection: (connection.sendall(long_frame(2**40, 2)), [connection.sendall(bytes(1_000_000)) for _ in range(${MANY})]))`,
   "a frame of 600 MB": `take_place("s-2", b"PUB", lambda connection: (connection.sendall(long_frame(${MANY}_000_000, 2)), [connection.sendall(bytes(1_000_000)) for _ in range(${MANY})]))`,
-  "a frame of 600 MB on shell": `take_place("s-1", b"ROUTER", lambda connection: (connection.sendall(long_frame(${MANY}_000_000, 2)), [connection.sendall(bytes(1_000_000)) for _ in range(${MANY})]))`,
   "a message of frames without end": `take_place("s-2", b"PUB", lambda connection: [connection.sendall(long_frame(1_000_000, 3) + bytes(1_000_000)) for _ in range(${MANY})])`,
-  "frames without end on control": `take_place("s-4", b"ROUTER", lambda connection: [connection.sendall(long_frame(1_000_000, 3) + bytes(1_000_000)) for _ in range(${MANY})])`,
-  "many unsigned":
-    'take_place("s-2", b"PUB", lambda connection: [connection.sendall(b"\\0\\x05hello" * 100_000) for _ in range(300)])',
   "many on shell":
     'take_place("s-1", b"ROUTER", lambda connection: [connection.sendall(b"\\0\\x05hello" * 100_000) for _ in range(300)])',
-  "large signed ones":
-    'def flood():\n    text = "x" * 20_000_000\n    for _ in range(30): say("stream", {"name": "stdout", "text": text})\nflood()',
   "large signed displays":
     'def flood():\n    raw = b\'{"data":{"text/plain":"\' + b"x" * 20_000_000 + b\'"}}\'\n    for _ in range(30): say("display_data", raw=raw)\nflood()',
   "JSON that unfolds":
     'raw = b\'{"data":{"application/json":[\' + b"{}," * 15_000_000 + b"{}]}}"\nfor _ in range(3): say("display_data", raw=raw)',
+  "no protocol":
+    'take_place("s-2", None, lambda connection: [connection.sendall(os.urandom(1_000_000)) for _ in range(100)])',
+  silence:
+    'take_place("s-1", None, lambda connection: time.sleep(60))\ntake_place("s-2", b"PUB", lambda connection: time.sleep(60))',
+  "frames without end on control": `take_place("s-4", b"ROUTER", lambda connection: [connection.sendall(long_frame(1_000_000, 3) + bytes(1_000_000)) for _ in range(${MANY})])`,
+  "large signed ones":
+    'def flood():\n    text = "x" * 20_000_000\n    for _ in range(30): say("stream", {"name": "stdout", "text": text})\nflood()',
+  "no protocol on shell":
+    'take_place("s-1", None, lambda connection: [connection.sendall(os.urandom(1_000_000)) for _ in range(100)])',
+  "a frame of a terabyte": `take_place("s-2", b"PUB", lambda connection: (connection.sendall(long_frame(2**40, 2)), [connection.sendall(bytes(1_000_000)) for _ in range(${MANY})]))`,
+  "a frame of 600 MB on shell": `take_place("s-1", b"ROUTER", lambda connection: (connection.sendall(long_frame(${MANY}_000_000, 2)), [connection.sendall(bytes(1_000_000)) for _ in range(${MANY})]))`,
+  "many unsigned":
+    'take_place("s-2", b"PUB", lambda connection: [connection.sendall(b"\\0\\x05hello" * 100_000) for _ in range(300)])',
 };
 
 const c45 = forPython({
@@ -114,11 +114,11 @@ const c45 = forPython({
   async probe(stage) {
     const problems = [];
     let hurt = false;
-    for (const [name, code] of stage.some(fakes, 12)) {
+    for (const [name, code] of stage.some(fakes, 9)) {
       const server = await stage.server("auto");
       const session = await sessionIn(stage, server, "python");
       const { value: ms, grownMb } = await peakOf(server, async () => {
-        const cell = await timed(() => session.run(asFake(`${code}\ntime.sleep(1.5)`), { timeout_s: 4 }));
+        const cell = await timed(() => session.run(asFake(`${code}\ntime.sleep(1)`), { timeout_s: 2 }));
         await server.admin.call("list_sessions", {}, { timeout: 20_000 });
         return cell.ms;
       }).catch((error) => ({ value: Number.NaN, grownMb: Number.POSITIVE_INFINITY, error }));
@@ -177,8 +177,8 @@ const x13 = forPython({
     for (const [name, code] of Object.entries(replacements(place))) {
       writeFileSync(file, stage.flag);
       const session = await sessionIn(stage, server, "python");
-      await session.run(asFake(`${code}\ntime.sleep(0.5)`), { timeout_s: 3 });
-      const heard = await session.run("keep", { timeout_s: 3 });
+      await session.run(asFake(`${code}\ntime.sleep(0.5)`), { timeout_s: 2 });
+      const heard = await session.run("keep", { timeout_s: 1 });
       expect(!heard.whole.includes(server.keep), `${name}: the neighbour answers`);
       await session.call("reset_session");
       await runsAgain(session, name);

@@ -76,12 +76,12 @@ const b31 = forBoth((language) => ({
   what: "the kernel stops itself (SIGSTOP), in a cell and between cells",
   async probe(stage) {
     const session = await sessionIn(stage, await stage.server("auto"), language);
-    const { ms } = await timed(() => session.run(stopOf[language], { timeout_s: 2 }));
+    const { ms } = await timed(() => session.run(stopOf[language], { timeout_s: 1 }));
     expect(ms < 8_000 * patience(), `the cell ended after ${Math.round(ms)} ms`);
     await runsAgain(session, "in a cell");
     await session.run(stopLaterOf[language]);
     await sleep(300);
-    const { ms: nextMs } = await timed(() => session.run(language === "python" ? "1" : "echo 1", { timeout_s: 3 }));
+    const { ms: nextMs } = await timed(() => session.run(language === "python" ? "1" : "echo 1", { timeout_s: 1 }));
     expect(nextMs < 10_000 * patience(), `the next cell took ${Math.round(nextMs)} ms`);
     await runsAgain(session, "between cells");
   },

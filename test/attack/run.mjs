@@ -37,7 +37,9 @@ const local = {
   recipes: localRecipes,
   lanes: [
     ["escape", "surface", "network", "traces", "files"],
-    ["bombs", "disk", "floods", "life", "forgery", "journal"],
+    ["bombs"],
+    ["disk", "floods"],
+    ["journal", "forgery", "life"],
   ].map((names) => names.map((name) => `local-${name}`)),
 };
 const jailObstacle = whyNoJail();
