@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, protects, proves, short, sleep, timed } from "./case.mjs";
-import { forBoth, forPython, LIMITS, LOCAL, patience, sessionIn } from "./local-stage.mjs";
+import { forBoth, forPython, LIMITS, LOCAL, patience, sessionIn, usedServer } from "./local-stage.mjs";
 import { MAX_PEAK_MB, MAX_REPLY_BYTES, peakOf } from "./peak.mjs";
 import { rssMb, spawnRaw } from "./server.mjs";
 
@@ -12,7 +12,7 @@ async function withstand(stage, language, floods, { timeout_s = 40 } = {}) {
   let hurt = false;
   for (const [name, flood] of Object.entries(floods)) {
     const { code, lateMs = 0 } = typeof flood === "string" ? { code: flood } : flood;
-    const server = await stage.server("auto");
+    const server = await usedServer(stage);
     const session = await sessionIn(stage, server, language);
     const deafMs = [];
     let over = false;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inLanes, protects, proves, short, timed } from "./case.mjs";
 import { runsAgain } from "./local-bombs.mjs";
-import { forPython, inPython, patience, sessionIn } from "./local-stage.mjs";
+import { forPython, inPython, patience, sessionIn, usedServer } from "./local-stage.mjs";
 import { MAX_PEAK_MB, peakOf } from "./peak.mjs";
 
 const q = JSON.stringify;
@@ -46,12 +46,7 @@ const c44 = forPython({
   class: "S5",
   what: "forged messages with the kernel's own key: for others, without sense, early ends",
   async probe(stage) {
-    const server = await stage.server("auto");
-    // A server that has worked has a larger heap than a new one, which is not what a lie did to it.
-    for (let turn = 0; turn < 60; turn += 1)
-      await server.admin.run("print('x' * 300_000)", { session_id: server.neighbour });
-    await stage.endCase();
-    await stage.server("auto");
+    const server = await usedServer(stage);
     const before = await server.admin.run("1", { session_id: server.neighbour });
     await inLanes(Object.entries({ ...lies, ...garbage }), 3, async ([name, code]) => {
       const session = await sessionIn(stage, server, "python");
@@ -115,7 +110,7 @@ const c45 = forPython({
     const problems = [];
     let hurt = false;
     for (const [name, code] of stage.some(fakes, 9)) {
-      const server = await stage.server("auto");
+      const server = await usedServer(stage);
       const session = await sessionIn(stage, server, "python");
       const { value: ms, grownMb } = await peakOf(server, async () => {
         const cell = await timed(() => session.run(asFake(`${code}\ntime.sleep(1)`), { timeout_s: 2 }));

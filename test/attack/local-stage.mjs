@@ -34,6 +34,21 @@ export function whyNoLocal() {
   return existsSync(python) ? undefined : `there is no ${python}; \`node scripts/setup.mjs test\` makes it`;
 }
 
+/**
+ * A server that has worked has a larger heap than a new one, which is not what a case did to it. For cases in which so
+ * much garbage is made that it would be seen.
+ */
+export async function usedServer(stage) {
+  const server = await stage.server("auto");
+  server.used ??= (async () => {
+    for (let turn = 0; turn < 60; turn += 1)
+      await server.admin.run("print('x' * 300_000)", { session_id: server.neighbour });
+    await stage.endCase();
+  })();
+  await server.used;
+  return stage.server("auto");
+}
+
 /** How much longer things may take where others work as well. */
 export function patience() {
   return Math.min(10, Math.max(1, loadavg()[0] / cpus().length));

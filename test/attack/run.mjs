@@ -55,33 +55,33 @@ const passed = printReport(inOrder, { seconds, jailObstacle, localObstacle, priv
 process.exit(passed ? 0 : 1);
 
 async function runLanes({ lanes, recipes }) {
-  const ends = lanes.map(() => {
-    let end;
-    const promise = new Promise((resolve) => {
-      end = resolve;
-    });
-    return { promise, end };
+  const loaded = await Promise.all(lanes.map(async (files) => (await all(files)).filter(isWanted)));
+  const runs = loaded.map((cases, index) => {
+    const own = cases.filter(({ alone }) => !alone);
+    return runLane(own, { recipes, hasNetwork: index === 0 });
   });
-  const runs = lanes.map((files, index) => {
-    const othersEnd = () => Promise.all(ends.filter((_, other) => other !== index).map(({ promise }) => promise));
-    return runLane(files, { recipes, index, othersEnd }).finally(ends[index].end);
-  });
-  return (await Promise.all(runs)).flat();
+  const results = (await Promise.all(runs)).flat();
+  // What measures time waits until the lanes are empty.
+  const alone = loaded.flat().filter(({ alone }) => alone);
+  return [...results, ...(await runLane(alone, { recipes, hasNetwork: true }))];
 }
 
-async function runLane(files, { recipes, index, othersEnd }) {
+async function all(files) {
   const modules = await Promise.all(files.map((name) => import(`./${name}.mjs`)));
-  const cases = modules
-    .flatMap((module) => module.default)
-    .filter(({ id, kernel = "wasm" }) => (!only || only.includes(id)) && kernels.includes(kernel))
-    .filter((one) => !classes || classes.includes(one.class));
-  cases.sort((one, other) => Number(one.alone ?? false) - Number(other.alone ?? false));
-  const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && index === 0, jailObstacle, recipes });
+  return modules.flatMap((module) => module.default);
+}
+
+function isWanted(one) {
+  const { id, kernel = "wasm" } = one;
+  return (!only || only.includes(id)) && kernels.includes(kernel) && (!classes || classes.includes(one.class));
+}
+
+async function runLane(cases, { recipes, hasNetwork }) {
+  if (cases.length === 0) return [];
+  const stage = new Stage({ short: isShort, privateNetwork: privateNetwork && hasNetwork, jailObstacle, recipes });
   await stage.open();
   const results = [];
   for (const one of cases) {
-    // What measures time waits until the other lane is empty.
-    if (one.alone) await othersEnd();
     const result = await runCase(one, stage);
     results.push(result);
     process.stderr.write(`${result.id} ${result.kernel} ${result.outcome} ${result.seconds.toFixed(1)} s\n`);
