@@ -58,11 +58,14 @@ export class Outputs {
   }
 
   get spillUri(): string | undefined {
+    this.#settle();
     return this.#spill?.uri;
   }
 
   /** `full` is where the whole text is kept, if not in a spill of our own. */
-  list(full = this.#spill?.uri): Output[] {
+  list(givenFull?: string): Output[] {
+    this.#settle();
+    const full = givenFull ?? this.#spill?.uri;
     const outputs = this.#head.map((output) => ({ ...output }));
     let omitted = this.#omittedChars;
     for (const output of this.#tail) {
@@ -120,7 +123,8 @@ export class Outputs {
       this.#headChars += grown;
       this.#splitHead();
     } else this.#tailChars += grown;
-    if (this.#tailChars > this.#limits.sideChars) this.#trimTail();
+    // Not each time: going through the tail for each of a million small pieces would leave no time for anything else.
+    if (this.#tailChars > 2 * this.#limits.sideChars) this.#trimTail();
   }
 
   /** One large text can overfill the head: what is over goes to the tail. */
@@ -135,29 +139,34 @@ export class Outputs {
     this.#tailChars = over;
   }
 
+  /** Before anybody looks. */
+  #settle(): void {
+    if (this.#tailChars > this.#limits.sideChars) this.#trimTail();
+  }
+
   #trimTail(): void {
     if (!this.#spill && this.#openSpill) {
       this.#spill = this.#openSpill();
       for (const output of [...this.#head, ...this.#tail]) if (output.type === "stream") this.#spill.write(output.text);
     }
     let over = this.#tailChars - this.#limits.sideChars;
-    while (over > 0) {
-      const index = this.#tail.findIndex((output) => output.type === "stream");
-      const first = this.#tail[index] as StreamOutput;
-      const cost = Math.max(first.text.length, PIECE_COST_CHARS);
-      if (cost <= over) {
-        this.#tail.splice(index, 1);
-        this.#omittedChars += first.text.length;
+    const kept: Output[] = [];
+    for (const output of this.#tail) {
+      const cost = output.type === "stream" ? Math.max(output.text.length, PIECE_COST_CHARS) : 0;
+      if (output.type !== "stream" || over <= 0) kept.push(output);
+      else if (cost <= over) {
+        this.#omittedChars += output.text.length;
         this.#tailChars -= cost;
         over -= cost;
       } else {
-        const at = wholeCharacter(first.text, over);
-        first.text = first.text.slice(at);
+        const at = wholeCharacter(output.text, over);
+        kept.push({ ...output, text: output.text.slice(at) });
         this.#omittedChars += at;
         this.#tailChars -= at;
         over = 0;
       }
     }
+    this.#tail = kept;
   }
 
   #addDisplay(event: Extract<ExecutionEvent, { type: "display" | "result" | "error" }>): void {

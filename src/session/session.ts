@@ -240,8 +240,9 @@ export class Session {
       if (run.stopReason) return this.#books.neverRan(run);
     }
     const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
-    const events = kernel.execute(run.code, { variables, onInput, onLate });
-    await this.#follow(turn, { kernel, events, mark, timeoutMs });
+    const timeLimit = timeoutMs ?? this.#parts.defaultTimeoutMs;
+    const events = kernel.execute(run.code, { variables, onInput, onLate, timeoutMs: timeLimit });
+    await this.#follow(turn, { kernel, events, mark, timeoutMs: timeLimit });
   }
 
   /** The rest of a cell that an earlier run of the program began. */
@@ -251,7 +252,8 @@ export class Session {
 
   async #follow(turn: Turn, { kernel, events, mark, timeoutMs = this.#parts.defaultTimeoutMs }: CellUnderWay) {
     const { run } = turn;
-    const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs);
+    const slackMs = kernel.ownTimeLimit?.slackMs ?? 0;
+    const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs + slackMs);
     run.phase = "running";
     const ended = await turn.follow(kernel, events);
     if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);

@@ -299,7 +299,7 @@ export class Sessions {
       {
         record,
         folder,
-        workspace: openWorkspace(folder.workspaceDir),
+        workspace: provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir),
         provider,
         store,
         log,
