@@ -16,6 +16,8 @@ const [, , mode, folder, outside] = process.argv;
 process.chdir(folder);
 const PIECES = 64;
 const PIECE_BYTES = 4_096;
+/** Who is kept from writing for so long has left a file at rest, half one version, half another. */
+const REST_MS = 10;
 
 if (mode === "swap") {
   mkdirSync("d", { recursive: true });
@@ -54,7 +56,11 @@ function repair() {
 function rewrite(letter) {
   const fd = openSync("moving.txt", mode === "truncate" ? "w" : "r+");
   const piece = letter.repeat(PIECE_BYTES);
-  for (let at = 0; at < PIECES; at += 1) writeSync(fd, piece, at * PIECE_BYTES);
+  for (let at = 0, last = performance.now(); at < PIECES; at += 1) {
+    writeSync(fd, piece, at * PIECE_BYTES);
+    if (performance.now() - last > REST_MS) process.send("rested");
+    last = performance.now();
+  }
   if (mode === "truncate") ftruncateSync(fd, PIECE_BYTES);
   closeSync(fd);
   // A moment of rest now and then, so that a whole copy can be had at all.
