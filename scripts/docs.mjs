@@ -65,8 +65,9 @@ function optionsPage() {
   ]);
 }
 
-function optionRow({ flag, env, placeholder, default: fallback, help, secret, trusted }) {
-  const notes = [help, secret && "Never printed."].filter(Boolean).join(" ");
+function optionRow({ flag, env, placeholder, default: fallback, help, secret, trusted, flagAliases, envAliases }) {
+  const others = [...flagAliases, ...envAliases].map(code).join(", ");
+  const notes = [help, secret && "Never printed.", others && `Also ${others}.`].filter(Boolean).join(" ");
   return [code(`${flag} ${placeholder}`.trim()) + (trusted ? " †" : ""), code(env), shownDefault(fallback), notes];
 }
 

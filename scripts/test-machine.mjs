@@ -1,5 +1,5 @@
-// What the test suites need beyond npm packages: bubblewrap, Chromium, Pythons with ipykernel, and Python clients in
-// environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by name, with the
+// What the test suites need beyond npm packages: bubblewrap, Chromium, Pythons with ipykernel, Jupyter servers, and Python
+// clients in environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by name, with the
 // reason (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
 import { spawn } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
@@ -11,10 +11,11 @@ const systemPackages = [
   { name: "bubblewrap", commands: ["bwrap"], on: ["linux"] },
   { name: "chromium", commands: ["chromium", "chromium-browser", "google-chrome"], on: ["linux", "darwin"] },
   { name: "python3-ipykernel", file: "/usr/lib/python3/dist-packages/ipykernel", on: ["linux"] },
+  { name: "jupyter-server", file: "/usr/lib/python3/dist-packages/jupyter_server", on: ["linux"] },
 ];
 
 /** One environment each in .cache/test-python, from scripts/test-requirements: their dependencies exclude each other. */
-const pythonClients = ["fastmcp", "mcpo"];
+const pythonPrograms = ["fastmcp", "mcpo", "jupyter-server"];
 
 /** What the tests import. Compiling all of the environment takes three times as long, and nobody starts it but they. */
 const importedByTests =
@@ -46,11 +47,11 @@ export async function prepareTestMachine({ root, say }) {
     await system;
     return (await aptInstall(["python3-venv"])) ?? tryIt();
   };
-  const clients = async () => {
-    for (const name of pythonClients) await preparePythonClient(name, { root, attempt, create });
+  const programs = async () => {
+    for (const name of pythonPrograms) await preparePythonProgram(name, { root, attempt, create });
   };
   const warmUp = await prepareTestPython({ root, attempt, create, packages: standardPackages });
-  await Promise.all([system, warmUp?.(), clients()]);
+  await Promise.all([system, warmUp?.(), programs()]);
 }
 
 async function prepareSystemPackages(attempt, say) {
@@ -78,7 +79,7 @@ async function prepareTestPython({ root, attempt, create, packages }) {
   return () => holds(folder, wanted) && run(join(folder, "bin/python"), ["-I", "-c", importedByTests]);
 }
 
-async function preparePythonClient(name, { root, attempt, create }) {
+async function preparePythonProgram(name, { root, attempt, create }) {
   const folder = join(root, ".cache/test-python", name);
   const lines = readFileSync(join(root, "scripts/test-requirements", `${name}.txt`), "utf8").split("\n");
   // pip, because suites fetch wheels with it.

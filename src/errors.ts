@@ -90,6 +90,18 @@ const codes = {
     http: 504,
     hint: "The machine may be busy: try again, or raise --start-timeout.",
   },
+  server_unreachable: {
+    family: "environment",
+    retry: true,
+    http: 502,
+    hint: "Check that the server named there is running and can be reached from here, then try again.",
+  },
+  server_refused: {
+    family: "environment",
+    retry: false,
+    http: 502,
+    hint: "Check --jupyter-url and --jupyter-token.",
+  },
   kernel_died: {
     family: "environment",
     retry: true,

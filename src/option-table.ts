@@ -11,7 +11,7 @@ export const table = {
   kernel: option({
     group: "Kernels",
     help: "Where sessions run. `auto` is the best that is set up here.",
-    type: choice(["auto", "wasm", "local"]),
+    type: choice(["auto", "wasm", "local", "jupyter", "pool"]),
     default: "auto",
   }),
   env: option<string | undefined>({
@@ -84,6 +84,59 @@ export const table = {
     help: "How long a kernel may take to start.",
     type: duration(),
     default: 120_000,
+  }),
+
+  jupyterUrl: option({
+    group: "Elsewhere",
+    help: "A Jupyter server to run sessions on, with --kernel jupyter. Repeatable.",
+    type: list("URL"),
+    default: ["http://localhost:8888"],
+    repeatable: true,
+    aliases: { flags: ["--jupyter-base-url"], env: ["JUPYTER_BASE_URL"] },
+    trusted: true,
+  }),
+  jupyterToken: option<string | undefined>({
+    group: "Elsewhere",
+    help: "The token of the Jupyter servers.",
+    type: text("TOKEN"),
+    default: undefined,
+    aliases: { env: ["JUPYTER_TOKEN"] },
+    secret: true,
+  }),
+  jupyterTokenFile: option<string | undefined>({
+    group: "Elsewhere",
+    help: "A file with a token for each Jupyter server: lines of URL and TOKEN.",
+    type: text("FILE"),
+    default: undefined,
+    trusted: true,
+  }),
+  jupyterCa: option<string | undefined>({
+    group: "Elsewhere",
+    help: "A file of certificates to trust, besides the usual ones, where a Jupyter server is reached over https.",
+    type: text("FILE"),
+    default: undefined,
+    trusted: true,
+  }),
+  notebooksFolder: option({
+    group: "Elsewhere",
+    help: "Where a Jupyter server keeps the files and the history of sessions: a path there, from its user's home.",
+    type: text("DIR"),
+    default: "cellwright",
+    aliases: { env: ["NOTEBOOKS_FOLDER"] },
+  }),
+  poolUrl: option({
+    group: "Elsewhere",
+    help: "A sandbox to run sessions on, with --kernel pool. Repeatable.",
+    type: list("URL"),
+    default: [18901, 18902, 18903, 18904].map((port) => `http://127.0.0.1:${port}`),
+    repeatable: true,
+    trusted: true,
+  }),
+  coolDown: option({
+    group: "Elsewhere",
+    help: "How long a server or sandbox that failed three times is left alone before it is tried again.",
+    type: duration(),
+    default: 30_000,
   }),
 
   workspace: option<string | undefined>({
@@ -284,6 +337,8 @@ export interface OptionSpec<T> {
   /** Never printed. */
   secret?: boolean;
   repeatable?: boolean;
+  /** What other programs call it. Our own names come first. */
+  aliases?: { flags?: string[]; env?: string[] };
   /** The value that the bare flag stands for; another is given with `=`. */
   impliedValue?: string;
 }

@@ -11,6 +11,8 @@ export const optionTable = Object.entries(table).map(([name, spec]) => {
     name: name as OptionName,
     flag: `--${kebab(name)}`,
     env: `CELLWRIGHT_${kebab(name).replaceAll("-", "_").toUpperCase()}`,
+    flagAliases: shown.aliases?.flags ?? [],
+    envAliases: shown.aliases?.env ?? [],
     placeholder: shown.type.placeholder,
     default: shown.shownDefault ?? (shown.default === undefined ? "" : shown.type.show(shown.default)),
     help: shown.help,
@@ -49,15 +51,10 @@ export function parseOptions(
         `${row.env} cannot be set in an --env-file: it decides what code may touch. Use ${row.flag}.`,
       );
     }
-    const source = flags[row.name]
-      ? row.flag
-      : env[row.env]
-        ? row.env
-        : fromFile
-          ? `${row.env} in ${envFile}`
-          : undefined;
+    const variable = [row.env, ...row.envAliases].find((name) => env[name]);
+    const source = flags[row.name] ? row.flag : (variable ?? (fromFile ? `${row.env} in ${envFile}` : undefined));
     if (!source) continue;
-    const value = flags[row.name]?.join(",") ?? env[row.env] ?? fromFile ?? "";
+    const value = flags[row.name]?.join(",") ?? (variable === undefined ? fromFile : env[variable]) ?? "";
     try {
       options[row.name] = spec.type.parse(
         flags[row.name] && !spec.repeatable ? (flags[row.name]?.at(-1) ?? "") : value,
@@ -78,12 +75,15 @@ const commandFlags = {
   yes: { type: "boolean", short: "y" },
   code: { type: "string", short: "c" },
   name: { type: "string" },
+  ports: { type: "string" },
 } as const;
 
 function readFlags(args: string[]) {
   const config: NonNullable<Parameters<typeof parseArgs>[0]>["options"] = { ...commandFlags };
   for (const row of optionTable) {
-    config[row.flag.slice(2)] = { type: row.placeholder === "" ? "boolean" : "string", multiple: true };
+    for (const flag of [row.flag, ...row.flagAliases]) {
+      config[flag.slice(2)] = { type: row.placeholder === "" ? "boolean" : "string", multiple: true };
+    }
   }
   let parsed: ReturnType<typeof parseArgs>;
   try {
@@ -93,8 +93,8 @@ function readFlags(args: string[]) {
   }
   const flags: Partial<Record<OptionName, string[]>> = {};
   for (const row of optionTable) {
-    const values = parsed.values[row.flag.slice(2)];
-    if (Array.isArray(values)) flags[row.name] = values.map(String);
+    const values = [row.flag, ...row.flagAliases].flatMap((flag) => parsed.values[flag.slice(2)] ?? []);
+    if (values.length > 0) flags[row.name] = values.map(String);
   }
   const extra: Record<string, string | boolean> = {};
   for (const name of Object.keys(commandFlags)) {

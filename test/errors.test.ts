@@ -101,6 +101,8 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     const world = createWorld({ provider: withKernel({ inspect: dead }) });
     return world.call("list_variables", { session_id: await newSession(world) });
   },
+  server_unreachable: unreachableServer,
+  server_refused: refusingServer,
   internal: async () => {
     const log: string[] = [];
     const bug = new Error("secret detail");

@@ -1,4 +1,6 @@
 import type { ExecutionEvent, Json, Language } from "../execution.ts";
+import type { Mirror } from "../store/store.ts";
+import type { Workspace } from "../workspace/workspace.ts";
 
 /** One running interpreter. Every backend passes `test/contracts/kernel.ts`. */
 export interface Kernel {
@@ -15,6 +17,9 @@ export interface Kernel {
 
   /** Asks the running cell to stop and keeps variables if it does. Absent: this kernel can only be disposed. */
   interrupt?(): Promise<void>;
+
+  /** It ends a cell at `timeoutMs` by itself, and is given so much longer before anybody else does. */
+  readonly ownTimeLimit?: { slackMs: number };
 
   /** Looks at variables without running user code. Throws `kernel_busy` where a running cell is in the way. */
   inspect?(query: Inspection): Promise<Variable[]>;
@@ -34,6 +39,8 @@ export interface ExecuteOptions {
   variables?: Record<string, Json | Uint8Array>;
   /** Leaves no trace: no execution count, no `_`. */
   silent?: boolean;
+  /** For kernels with a time limit of their own. */
+  timeoutMs?: number;
   /** Output of this cell that arrived after its `done`, from a task it left behind. */
   onLate?: (event: ExecutionEvent) => void;
   /** Asks the user what `input()` asks for; undefined when they decline. Absent: `input()` is refused. */
@@ -130,11 +137,41 @@ export interface KernelProvider {
   warm?(slot: WarmSlot): void;
   /** The live kernel that an earlier run of this program left behind in these folders, if there is one. */
   adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
+  /** A session's files, where they are not in its workspace folder on this machine. */
+  workspace?(sessionId: string): Workspace;
+  /** Where else what is kept of sessions lives. */
+  readonly mirror?: Mirror;
+  /** The places that kernels are spread over, where there are several. */
+  readonly backends?: Backends;
   /** The environments that `env` can name. */
   environments?(signal: AbortSignal): Promise<Environment[]>;
   /** Whether both mean the same environment; undefined means the default one. Starts nothing. Absent: by their names. */
   sameEnvironment?(one: string | undefined, other: string | undefined): Promise<boolean>;
   dispose(): Promise<void>;
+}
+
+/** Places that work is spread over. */
+export interface Backends {
+  status(): BackendsStatus;
+  /** No new sessions there from now on, or again. False: there is no such backend. */
+  drain(name: string, draining: boolean): boolean;
+}
+
+/** As the load balancer that we replace has it: a name is a port where all are on one host, else `host:port`. */
+export interface BackendsStatus {
+  ports: Record<
+    string,
+    {
+      status: "idle" | "busy" | "error" | "draining";
+      /** That run a cell now. */
+      active_sessions: number;
+      /** Failures in a row. */
+      error_count: number;
+      /** An ISO time, or `never`. */
+      last_used: string;
+    }
+  >;
+  total_sessions: number;
 }
 
 /** The environments of this machine, for those who look after them; those that Cellwright makes are managed. */

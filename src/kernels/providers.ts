@@ -27,6 +27,28 @@ const providers: Record<Options["kernel"], Build> = {
     return combineProviders({ name: "local", local, bash, preferred: "local", dispose: () => walls.dispose() });
   },
 
+  /** Jupyter servers, which may be on other machines. */
+  jupyter: async (options, log) => {
+    const { createRemoteProvider } = await import("./jupyter/remote/provider.ts");
+    const { jupyterUrl, jupyterToken, jupyterTokenFile, jupyterCa, notebooksFolder, coolDown, startTimeout } = options;
+    return createRemoteProvider({
+      urls: jupyterUrl,
+      token: jupyterToken,
+      tokenFile: jupyterTokenFile,
+      caFile: jupyterCa,
+      notebooksFolder,
+      coolDownMs: coolDown,
+      startTimeoutMs: startTimeout,
+      log,
+    });
+  },
+
+  /** Sandboxes behind HTTP, several of them. */
+  pool: async (options, log) => {
+    const { createPoolProvider } = await import("./pool/provider.ts");
+    return createPoolProvider({ urls: options.poolUrl, coolDownMs: options.coolDown, log });
+  },
+
   /** The managed environment once it has been created and where it can be jailed, else WASM. */
   auto: async (options, log) => {
     const [wasm, { local, bash, walls }, { isManagedCreated }] = await Promise.all([

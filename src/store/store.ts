@@ -38,6 +38,17 @@ export interface Store {
   dispose(): Promise<void>;
 }
 
+/** A second home, on another machine, for what is kept of sessions: all that is in a session's folder but its files. */
+export interface Mirror {
+  /** Copies what is new. */
+  push(sessionId: string, folder: string): Promise<void>;
+  /** The sessions there that nobody uses. */
+  list(): Promise<string[]>;
+  /** Copies all of a session into a folder, which is made. */
+  pull(sessionId: string, folder: string): Promise<void>;
+  forget(sessionId: string): Promise<void>;
+}
+
 export interface Blob {
   bytes: Uint8Array;
   mimeType: string;

@@ -33,6 +33,14 @@ const finders = {
   fastmcp: () => inPythonEnvironment("fastmcp", "python"),
   /** The `mcpo` program. */
   mcpo: () => inPythonEnvironment("mcpo", "mcpo"),
+  /** A Python with the newest Jupyter server. */
+  jupyterServer: () => inPythonEnvironment("jupyter-server", "python"),
+  /** Debian's own Python with Debian's Jupyter server, the oldest that must work. */
+  debianJupyterServer: () => {
+    const path = testPython("debian");
+    const { status } = spawnSync(path, ["-I", "-c", "import jupyter_server"]);
+    return status === 0 ? { path } : { reason: `${path} has no jupyter_server: apt install jupyter-server` };
+  },
   /** A package index that answers, seen by fetching the installer's own wheel from it. */
   index: () => {
     const folder = join(root, ".cache/test-index");

@@ -1,0 +1,112 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+
+export interface TestJupyterServer {
+  /** Without the token. */
+  url: string;
+  token: string;
+  /** The folder that is its user's home and the root of its notebooks. */
+  home: string;
+  pid: number;
+  /** Its end, without a chance to clean up. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface JupyterServerSettings {
+  /** A path prefix such as `/user/a/`. */
+  prefix?: string;
+  /** More of its settings, such as `--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=1e9`. */
+  args?: string[];
+  /** To start it again where it was. */
+  port?: number;
+  home?: string;
+  token?: string;
+}
+
+/** A real Jupyter server, run by a Python that has one. Resolves when it answers. */
+export async function startJupyterServer(
+  python: string,
+  { prefix = "/", args = [], ...settings }: JupyterServerSettings = {},
+): Promise<TestJupyterServer> {
+  const home = settings.home ?? (await mkdtemp(join(tmpdir(), "cw-jupyter-")));
+  const token = settings.token ?? randomBytes(16).toString("hex");
+  const port = settings.port ?? (await freePort());
+  const stubs = join(home, ".stubs");
+  await mkdir(stubs, { recursive: true });
+  // Optional, and two thirds of the server's start.
+  await writeFile(join(stubs, "rfc3987_syntax.py"), "raise ImportError\n");
+  const child = spawn(
+    python,
+    [
+      "-m",
+      "jupyter_server",
+      "--no-browser",
+      "--allow-root",
+      "--ServerApp.ip=127.0.0.1",
+      `--ServerApp.port=${port}`,
+      "--ServerApp.port_retries=0",
+      `--ServerApp.base_url=${prefix}`,
+      `--ServerApp.root_dir=${home}`,
+      "--ServerApp.terminals_enabled=False",
+      ...args,
+    ],
+    {
+      // On the command line everybody could read it.
+      env: { PATH: process.env.PATH, HOME: home, PYTHONPATH: stubs, JUPYTER_TOKEN: token, LANG: "C.UTF-8" },
+      stdio: ["ignore", "ignore", "pipe"],
+      cwd: home,
+      detached: true,
+    },
+  );
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    said = (said + text).slice(-4_000);
+  });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const url = `http://127.0.0.1:${port}${prefix.replace(/\/$/, "")}`;
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    await exited;
+  };
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`The Jupyter server did not start:\n${said}`);
+    const answer = await fetch(`${url}/api/kernels`, { headers: { Authorization: `token ${token}` } }).catch(
+      () => undefined,
+    );
+    if (answer?.ok) break;
+    await pause(50);
+  }
+  return {
+    url,
+    token,
+    home,
+    pid: child.pid ?? 0,
+    kill: () => end("SIGKILL"),
+    async stop() {
+      const backstop = setTimeout(() => child.kill("SIGKILL"), 8_000);
+      await end("SIGTERM");
+      clearTimeout(backstop);
+      try {
+        // Whatever kernels left behind.
+        process.kill(-(child.pid ?? 0), "SIGKILL");
+      } catch {
+        // Nothing was.
+      }
+      if (!settings.home) await rm(home, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
