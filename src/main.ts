@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { CellwrightError } from "./errors.ts";
-import { OptionError, parseOptions } from "./options.ts";
+import type { Toolset } from "./mcp/toolset.ts";
+import { findToolset, OptionError, type Options, type ParsedOptions, parseOptions } from "./options.ts";
 import { version } from "./version.ts";
 
 /** Words that may follow a command. */
@@ -9,7 +10,20 @@ const wordsAfter: Record<string, number> = { run: 1, packages: 1, env: 2 };
 
 /** Options → command. Each command is imported when it is asked for: a client waits for the answer to `initialize`. */
 async function main(args: string[]): Promise<number> {
-  const { options, words, extra } = parseOptions(args, process.env, (path) => readFileSync(path, "utf8"));
+  const toolsetName = findToolset(args, process.env);
+  if (toolsetName === undefined) return run(parse(args, process.env), undefined);
+  const toolset = await (await import("./tools/compat/index.ts")).loadToolset(toolsetName);
+  return (await import("./commands/toolset.ts")).runToolset(toolset, {
+    parse: (env, defaults) => parse(args, env, defaults),
+    run: (parsed) => run(parsed, toolset),
+  });
+}
+
+function parse(args: string[], env: NodeJS.ProcessEnv, defaults?: Partial<Options>): ParsedOptions {
+  return parseOptions(args, env, (path) => readFileSync(path, "utf8"), defaults);
+}
+
+async function run({ options, words, extra }: ParsedOptions, toolset: Toolset | undefined): Promise<number> {
   const [command = "stdio", ...rest] = words;
   if (extra.version) {
     process.stdout.write(`${version}\n`);
@@ -22,9 +36,9 @@ async function main(args: string[]): Promise<number> {
   if (rest.length > (wordsAfter[command] ?? 0)) throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
   switch (command) {
     case "stdio":
-      return (await import("./commands/stdio.ts")).stdio(options);
+      return (await import("./commands/stdio.ts")).stdio(options, toolset);
     case "serve":
-      return (await import("./commands/serve.ts")).serve(options);
+      return (await import("./commands/serve.ts")).serve(options, toolset);
     case "run":
       return (await import("./commands/run.ts")).run(options, {
         file: rest[0],

@@ -3,6 +3,17 @@ import { join } from "node:path";
 import { logLevels } from "./log.ts";
 import { choice, choices, decimal, duration, flag, integer, list, type OptionType, text } from "./option-types.ts";
 
+/** The systems whose tools we can offer (src/tools/compat). */
+export const toolsetNames = [
+  "mcp-python-code-interpreter",
+  "jupyter-interpreter-mcp",
+  "jupyter-interpreter-mcp@0.4",
+  "ipython-mcp",
+  "code-interpreter-lb",
+  "mcp-run-python",
+] as const;
+export type ToolsetName = (typeof toolsetNames)[number];
+
 /**
  * Every setting, once. The flag (`--data-dir`), the variable (`CELLWRIGHT_DATA_DIR`), the help line, the docs row and
  * the type come from here. A flag beats the environment, the environment beats an --env-file, that beats the default.
@@ -255,6 +266,12 @@ export const table = {
     trusted: true,
   }),
 
+  toolset: option<ToolsetName | undefined>({
+    group: "Tools",
+    help: "Offer the tools of another system instead of our own.",
+    type: choice(toolsetNames),
+    default: undefined,
+  }),
   caps: option({
     group: "Tools",
     help: "Which groups of tools to offer.",

@@ -1,5 +1,7 @@
 import { parseArgs } from "node:util";
-import { type OptionSpec, table } from "./option-table.ts";
+import { type OptionSpec, type ToolsetName, table, toolsetNames } from "./option-table.ts";
+
+export type { ToolsetName } from "./option-table.ts";
 
 export type Options = { [Name in keyof typeof table]: (typeof table)[Name]["default"] };
 export type OptionName = keyof Options;
@@ -32,16 +34,33 @@ export function defaultOptions(): Options {
   return Object.fromEntries(Object.entries(table).map(([name, spec]) => [name, spec.default])) as Options;
 }
 
+export interface ParsedOptions {
+  options: Options;
+  /** What is no flag, in order. */
+  words: string[];
+  given: Set<OptionName>;
+  /** Flags that belong to a command. */
+  extra: Record<string, string | boolean>;
+}
+
+/** Which toolset is asked for, if any: its defaults and its environment are needed to read the rest. */
+export function findToolset(args: string[], env: NodeJS.ProcessEnv): ToolsetName | undefined {
+  const at = args.findIndex((arg) => arg === "--toolset" || arg.startsWith("--toolset="));
+  const given = at === -1 ? env.CELLWRIGHT_TOOLSET : args[at]?.includes("=") ? args[at]?.split("=")[1] : args[at + 1];
+  return toolsetNames.find((name) => name === given);
+}
+
 /** Reads flags and environment. Words that are not flags come back as `words`, in order. */
 export function parseOptions(
   args: string[],
   env: NodeJS.ProcessEnv,
   readFile: (path: string) => string,
-): { options: Options; words: string[]; given: Set<OptionName>; extra: Record<string, string | boolean> } {
+  defaults: Partial<Options> = {},
+): ParsedOptions {
   const { flags, words, extra } = readFlags(args);
   const envFile = flags.envFile?.at(-1) ?? env.CELLWRIGHT_ENV_FILE;
   const fileValues = envFile ? parseEnvFile(readEnvFile(envFile, readFile)) : {};
-  const options: Record<string, unknown> = defaultOptions();
+  const options: Record<string, unknown> = { ...defaultOptions(), ...defaults };
   const given = new Set<OptionName>();
   for (const row of optionTable) {
     const spec = table[row.name] as OptionSpec<unknown>;

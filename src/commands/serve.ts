@@ -1,6 +1,7 @@
 import { createApp } from "../app.ts";
 import { checkExposure } from "../http/auth.ts";
 import type { KernelInfo } from "../kernels/kernel.ts";
+import type { Toolset } from "../mcp/toolset.ts";
 import { OptionError, type Options } from "../options.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
@@ -9,7 +10,7 @@ import { shutDown, shutdownSignal } from "./shutdown.ts";
 const KERNEL_LIST_MS = 5_000;
 
 /** Serves MCP over HTTP until a signal. */
-export async function serve(options: Options): Promise<number> {
+export async function serve(options: Options, toolset?: Toolset): Promise<number> {
   const refusal = checkExposure(options);
   if (refusal) throw new OptionError(refusal);
   const [app, { createHttpApp }, { createMcpRoute }] = await Promise.all([
@@ -18,7 +19,7 @@ export async function serve(options: Options): Promise<number> {
     import("../mcp/http.ts"),
   ]);
   const { log, sessions } = app;
-  const createServer = await createMcpServer(app, { local: false });
+  const createServer = await createMcpServer(app, { local: false, toolset });
   const route = createMcpRoute({ createServer, sessions, log, maxRequestBytes: options.maxRequestMb * 1024 * 1024 });
   const http = createHttpApp({ options, routes: { "/mcp": route }, log });
   const { url } = await http.listen();

@@ -1,9 +1,13 @@
 import type { App } from "../app.ts";
 import type { ServerFactory } from "../mcp/server.ts";
+import type { Toolset } from "../mcp/toolset.ts";
 import { version } from "../version.ts";
 
 /** What speaks MCP for this app: the tools that were asked for, over either transport. */
-export async function createMcpServer(app: App, { local }: { local: boolean }): Promise<ServerFactory> {
+export async function createMcpServer(
+  app: App,
+  { local, toolset }: { local: boolean; toolset?: Toolset | undefined },
+): Promise<ServerFactory> {
   const [{ createServerFactory }, { toolGroups }] = await Promise.all([
     import("../mcp/server.ts"),
     import("../tools/index.ts"),
@@ -18,7 +22,9 @@ export async function createMcpServer(app: App, { local }: { local: boolean }): 
     log,
     local,
     version,
-    tools: toolGroups.filter((group) => options.caps.includes(group.name)).flatMap((group) => group.tools),
+    toolset,
+    tools:
+      toolset?.tools ?? toolGroups.filter((group) => options.caps.includes(group.name)).flatMap((group) => group.tools),
     hostFiles: app.hostFiles(options.filesDir ?? (local ? process.cwd() : undefined)),
     onFirstUse: () => sessions.warm(),
   });

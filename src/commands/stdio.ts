@@ -1,13 +1,14 @@
 import { createApp } from "../app.ts";
+import type { Toolset } from "../mcp/toolset.ts";
 import type { Options } from "../options.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 
 /** Serves the client that started us, until it is gone. */
-export async function stdio(options: Options): Promise<number> {
+export async function stdio(options: Options, toolset?: Toolset): Promise<number> {
   const [app, { serveStdio }] = await Promise.all([createApp(options), import("../mcp/stdio.ts")]);
   const connection = serveStdio({
-    createServer: await createMcpServer(app, { local: true }),
+    createServer: await createMcpServer(app, { local: true, toolset }),
     maxRequestBytes: options.maxRequestMb * 1024 * 1024,
     log: app.log,
   });

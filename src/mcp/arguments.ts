@@ -25,8 +25,9 @@ export interface ToolArguments {
 }
 
 export function describeArguments(tool: Tool): ToolArguments {
-  const parser = tool.input.strict();
-  const schema = portable(z.toJSONSchema(parser, { io: "input" }));
+  const parser = tool.exact ? tool.input : tool.input.strict();
+  const schema =
+    (tool.exact?.inputSchema as ArgumentsSchema | undefined) ?? portable(z.toJSONSchema(parser, { io: "input" }));
   return {
     schema,
     parse(given) {

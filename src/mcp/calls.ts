@@ -9,6 +9,7 @@ import type { ToolArguments } from "./arguments.ts";
 import { askUser } from "./ask.ts";
 import { render, renderError } from "./render.ts";
 import type { Tool, ToolContext } from "./tool.ts";
+import type { Toolset } from "./toolset.ts";
 
 /** Clients give up on a silent call after a while; the spec of ours is a sign of life every 10 s. */
 const HEARTBEAT_MS = 8_000;
@@ -24,6 +25,8 @@ export interface CallParts {
   browser?: Browser | undefined;
   hostFiles?: Workspace;
   local: boolean;
+  /** Whose tools they are, if not our own. */
+  toolset?: Toolset | undefined;
   log: Log;
 }
 
@@ -41,7 +44,7 @@ export async function callTool(
     request: ServerContext["mcpReq"];
   },
 ): Promise<CallToolResult> {
-  const { sessions, store, options, browser, hostFiles, local, log } = parts;
+  const { sessions, store, options, browser, hostFiles, local, toolset, log } = parts;
   const progress = reportProgress(call.request, log);
   try {
     const context: ToolContext = {
@@ -59,7 +62,7 @@ export async function callTool(
     const input = call.toolArguments.parse(call.given);
     return await render(await call.tool.run(input, context), { options, store, browser });
   } catch (error) {
-    return renderError(error, log);
+    return renderError(error, log, toolset && ((known) => toolset.explain?.(known, call.tool.name) ?? known.message));
   } finally {
     progress.end();
   }

@@ -4,6 +4,7 @@ import type { Log } from "../log.ts";
 import type { Options } from "../options.ts";
 import type { Store } from "../store/store.ts";
 import { cutText } from "./render/cut.ts";
+import { renderExact } from "./render/exact.ts";
 import { renderExecution } from "./render/execution.ts";
 import { showPictures } from "./render/pictures.ts";
 import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./render/result.ts";
@@ -25,17 +26,22 @@ export async function render(
   context: { options: Options; store: Store; browser?: Browser | undefined },
 ): Promise<ToolResult> {
   if (reply.type === "execution") return renderExecution(reply, context);
+  if (reply.type === "exact") return renderExact(reply, context);
   if (reply.type === "blob") return renderBlob(reply, context.options);
   return renderText(reply, context.options);
 }
 
 /** A failure as a result. Bugs are told apart from the rest, and their details stay in the log. */
-export function renderError(error: unknown, log: Log): ToolResult {
+export function renderError(error: unknown, log: Log, explain?: (error: Error) => string): ToolResult {
   const known = error instanceof CellwrightError;
   if (!known) log.error("a tool failed", error);
   const code = known ? error.code : "internal";
   const message = known ? error.message : "Something went wrong inside Cellwright.";
   const hint = known ? error.hint : errorCodes.internal.hint;
+  if (explain) {
+    const text = known ? explain(error) : `${message} ${hint}`;
+    return { content: [{ type: "text", text: cutText(visible(text), MAX_ERROR_CHARS) }], isError: true };
+  }
   const said = cutText(visible(message), MAX_ERROR_CHARS);
   return {
     content: [{ type: "text", text: `${said}${hint ? `\n${visible(hint)}` : ""}\n[error: ${code}]` }],

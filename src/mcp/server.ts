@@ -9,11 +9,12 @@ import {
 } from "@modelcontextprotocol/server";
 import { nearest } from "../nearest.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
-import { describeArguments } from "./arguments.ts";
+import { type ArgumentsSchema, describeArguments } from "./arguments.ts";
 import { type CallParts, callTool } from "./calls.ts";
 import { writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
 import type { Tool } from "./tool.ts";
+import { offerToolsetResources } from "./toolset-resources.ts";
 
 /** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
 const TOOLS_CACHE: CacheHint = { ttlMs: 5 * 60_000, cacheScope: "private" };
@@ -39,27 +40,21 @@ export type ServerFactory = (context: ServerContext) => Promise<Server | McpServ
 /** All state is in `parts`: servers are cheap, come and go, and hold none but what a connection asked to be sent. */
 export function createServerFactory(parts: ServerParts): ServerFactory {
   const tools = new Map(parts.tools.map((tool) => [tool.name, { tool, toolArguments: describeArguments(tool) }]));
-  const listed = [...tools.values()].map(({ tool, toolArguments }) => ({
-    name: tool.name,
-    title: tool.title,
-    description: tool.description,
-    inputSchema: toolArguments.schema,
-    annotations: {
-      readOnlyHint: tool.readOnly,
-      destructiveHint: tool.destructive ?? false,
-      idempotentHint: false,
-      openWorldHint: false,
-    },
-  }));
-  let instructions: Promise<string> | undefined;
+  const { toolset } = parts;
+  const listed = [...tools.values()].map(({ tool, toolArguments }) =>
+    tool.exact ? describeExactly(tool, tool.exact) : describe(tool, toolArguments.schema),
+  );
+  let instructions: Promise<string | undefined> | undefined;
   const firstUse = once(() => setImmediate(() => parts.onFirstUse?.()));
 
   return async ({ era, owner = LOCAL_OWNER, requestInfo }) => {
-    instructions ??= writeInstructions(parts);
+    instructions ??= toolset ? Promise.resolve(toolset.server.instructions) : writeInstructions(parts);
     const server = new Server(
-      { name: "cellwright", title: "Cellwright", version: parts.version },
+      toolset
+        ? { name: toolset.server.name, version: toolset.server.version }
+        : { name: "cellwright", title: "Cellwright", version: parts.version },
       {
-        capabilities: { tools: {}, logging: {}, resources: { subscribe: true, listChanged: true } },
+        capabilities: { tools: {}, logging: {}, resources: toolset ? {} : { subscribe: true, listChanged: true } },
         instructions: await instructions,
         cacheHints: { "tools/list": TOOLS_CACHE },
       },
@@ -79,14 +74,45 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
     });
     server.setRequestHandler("tools/call", ({ params }, { mcpReq: request }) => {
       const found = tools.get(params.name);
+      if (!found && toolset)
+        return { content: [{ type: "text", text: toolset.unknownTool(params.name) }], isError: true };
       if (!found) throw unknownTool(params.name, [...tools.keys()]);
       const logLevel = era === "modern" ? requestLogLevel(request.envelope) : connectionLogLevel;
       // The newer protocol has no way to ask in the middle of a call.
       const canAsk = era === "legacy" && server.getClientCapabilities()?.elicitation !== undefined;
       return callTool(parts, { ...found, given: params.arguments, owner, logLevel, canAsk, request });
     });
-    offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
+    if (toolset) offerToolsetResources(server, parts, { toolset, owner });
+    else offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
     return server;
+  };
+}
+
+function describe(tool: Tool, inputSchema: ArgumentsSchema) {
+  return {
+    name: tool.name,
+    title: tool.title,
+    description: tool.description,
+    inputSchema,
+    annotations: {
+      readOnlyHint: tool.readOnly,
+      destructiveHint: tool.destructive ?? false,
+      idempotentHint: false,
+      openWorldHint: false,
+    },
+  };
+}
+
+function describeExactly(
+  { name, title, description }: Tool,
+  { inputSchema, outputSchema }: NonNullable<Tool["exact"]>,
+) {
+  return {
+    name,
+    ...(title ? { title } : {}),
+    description,
+    inputSchema: inputSchema as ArgumentsSchema,
+    ...(outputSchema ? { outputSchema: outputSchema as ArgumentsSchema } : {}),
   };
 }
 

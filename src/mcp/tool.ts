@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import type { Execution, Json } from "../execution.ts";
+import type { Execution, Json, MimeBundle } from "../execution.ts";
 import type { ExecuteOptions } from "../kernels/kernel.ts";
 import type { Options } from "../options.ts";
 import type { LateOutput } from "../session/late-outputs.ts";
@@ -18,6 +18,8 @@ export interface Tool<Input extends z.ZodObject = z.ZodObject> {
   /** May destroy something that cannot be had back. */
   destructive?: boolean;
   input: Input;
+  /** What clients are told of it word for word, in a toolset; otherwise it is made from `input`. */
+  exact?: { inputSchema: Record<string, unknown>; outputSchema?: Record<string, unknown> };
   run(input: z.infer<Input>, context: ToolContext): Promise<Reply>;
 }
 
@@ -51,7 +53,24 @@ export interface ToolContext {
 export type Reply =
   | { type: "text"; text: string; links?: Link[]; data?: Json }
   | { type: "blob"; text: string; uri: string; bytes: Uint8Array; mimeType: string }
+  | ExactReply
   | { type: "execution"; session: Session; execution: Execution; late: LateOutput[]; queued: boolean };
+
+/** Word for word, in a toolset. */
+export interface ExactReply {
+  type: "exact";
+  blocks: ExactBlock[];
+  structured?: Record<string, unknown>;
+  isError?: boolean;
+  /** Where originals of pictures are kept that are shown smaller. */
+  sessionId?: string;
+}
+
+/** `shown`: what a cell displayed, of which pictures and figures become image blocks. */
+export type ExactBlock =
+  | { type: "text"; text: string }
+  | { type: "link"; link: Link }
+  | { type: "shown"; bundles: MimeBundle[] };
 
 /** Something that can be read as a resource. */
 export interface Link {

@@ -1,0 +1,56 @@
+import type { Browser } from "../../browser/browser.ts";
+import type { MimeBundle } from "../../execution.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reply } from "../tool.ts";
+import { bundleParts } from "./bundle.ts";
+import { drawFigures } from "./figures.ts";
+import { createKeep } from "./kept.ts";
+import { showPictures } from "./pictures.ts";
+import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
+import { createScaler } from "./scaler.ts";
+import { type Item, linkBlock } from "./sequence.ts";
+import { Text } from "./texts.ts";
+
+/** Originals of pictures that are linked because what is shown of them is smaller. */
+const MAX_LINKS = 20;
+/** Of the reply, for pictures, however much text there is. */
+const MIN_PICTURE_BYTES = 200_000;
+
+/** A reply in another system's words. They stand as they are; what is shown becomes pictures within our budget. */
+export async function renderExact(
+  reply: Extract<Reply, { type: "exact" }>,
+  { store, browser }: { store: Store; browser?: Browser | undefined },
+): Promise<ToolResult> {
+  const words = reply.blocks.filter((block) => block.type !== "shown");
+  const room = Math.max(MAX_REPLY_BYTES - jsonBytes(words), MIN_PICTURE_BYTES);
+  const content: ContentBlock[] = [];
+  for (const block of reply.blocks) {
+    if (block.type === "shown") content.push(...(await pictureBlocks(block.bundles, reply.sessionId)));
+    else content.push(block.type === "link" ? linkBlock(block.link) : block);
+  }
+  return {
+    content,
+    ...(reply.structured === undefined ? {} : { structuredContent: reply.structured }),
+    ...(reply.isError === undefined ? {} : { isError: reply.isError }),
+  };
+
+  async function pictureBlocks(bundles: MimeBundle[], sessionId: string | undefined): Promise<ContentBlock[]> {
+    const items = await drawFigures(
+      bundles.flatMap((bundle): Item[] => {
+        const { picture, figure } = bundleParts(bundle);
+        if (picture) return [{ type: "picture", picture }];
+        return figure ? [{ type: "figure", drawable: figure, kind: "output" }] : [];
+      }),
+      browser,
+    );
+    const pictures = items.flatMap((item) => (item instanceof Text || item.type !== "picture" ? [] : [item.picture]));
+    const keep = sessionId === undefined ? async () => undefined : createKeep(sessionId, store, { limit: MAX_LINKS });
+    const scaler = createScaler();
+    try {
+      const shown = await showPictures(pictures, { maxChars: room, keep, scaler });
+      return shown.flatMap(({ block, link }) => [...(block ? [block] : []), ...(link ? [linkBlock(link)] : [])]);
+    } finally {
+      await scaler.close();
+    }
+  }
+}

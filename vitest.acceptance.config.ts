@@ -1,0 +1,8 @@
+import { mergeConfig } from "vitest/config";
+import config from "./vitest.config.ts";
+
+/** As `npm test`, but for the cases of the systems that we replace, one test for each id. */
+export default mergeConfig(
+  { ...config, test: { ...config.test, include: [] } },
+  { test: { include: ["test/acceptance/**/*.accept.ts"] } },
+);
