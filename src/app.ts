@@ -1,10 +1,13 @@
 import { Browser } from "./browser/browser.ts";
-import type { Environments, PackageImages } from "./kernels/kernel.ts";
+import type { Backends, Environments, PackageImages } from "./kernels/kernel.ts";
 import { createProvider, openPackageImages, openPythonEnvironments } from "./kernels/providers.ts";
+import { createFigureDrawer } from "./mcp/render/draw.ts";
 import { createLog, type Log } from "./log.ts";
 import type { Options } from "./options.ts";
+import { createDisplaySaver } from "./session/display-files.ts";
 import { Sessions } from "./session/sessions.ts";
 import { openDiskStore } from "./store/disk.ts";
+import { openMirroredStore } from "./store/mirrored.ts";
 import type { Store } from "./store/store.ts";
 import { openLocalWorkspace } from "./workspace/local.ts";
 import type { Workspace } from "./workspace/workspace.ts";
@@ -17,6 +20,8 @@ export interface App {
   sessions: Sessions;
   /** For figures of all sessions; started by the first one. */
   browser: Browser;
+  /** What sessions are spread over, where that is more than this machine. */
+  backends?: Backends | undefined;
   /** The user's own files that tools may touch, if any. */
   hostFiles(dir: string | undefined): Workspace | undefined;
   /** Ends all that was started, in reverse order. Can be called twice. */
@@ -24,8 +29,10 @@ export interface App {
 }
 
 export async function createApp(options: Options, log = createLog(options.logLevel)): Promise<App> {
-  const store = await openDiskStore({ dataDir: options.dataDir, log });
+  const disk = await openDiskStore({ dataDir: options.dataDir, sessionsDir: options.sessionsDir, log });
   const provider = await createProvider(options, log);
+  const store = provider.mirror ? openMirroredStore({ store: disk, mirror: provider.mirror, log }) : disk;
+  const browser = new Browser({ jail: options.jail, log });
   const sessions = new Sessions({
     provider,
     store,
@@ -33,13 +40,19 @@ export async function createApp(options: Options, log = createLog(options.logLev
     log,
     defaultTimeoutMs: options.timeout,
     ttlMs: options.sessionTtl,
+    forgetExpired: options.deleteExpired,
+    sweepMs: options.sweepEvery,
     keepDays: options.keepDays,
     maxSessions: options.maxSessions,
     warm: options.warm,
     restore: options.restore,
+    classic: options.classic,
+    saveDisplays: options.saveDisplays ? createDisplaySaver({ draw: createFigureDrawer(browser) }) : undefined,
+    commands: options.shellLines,
+    cellsFile: options.cellsFile,
+    ids: options.sessionIds,
     sharedWorkspaceDir: options.workspace,
   });
-  const browser = new Browser({ jail: options.jail, log });
   let disposed: Promise<void> | undefined;
   return {
     options,
@@ -47,6 +60,7 @@ export async function createApp(options: Options, log = createLog(options.logLev
     store,
     sessions,
     browser,
+    backends: provider.backends,
     hostFiles: (dir) => (dir === undefined ? undefined : openLocalWorkspace(dir)),
     dispose: () => {
       disposed ??= Promise.all([sessions.dispose(), browser.dispose()]).then(() => store.dispose());

@@ -39,6 +39,11 @@ async function run({ options, words, extra }: ParsedOptions, toolset: Toolset | 
       return (await import("./commands/stdio.ts")).stdio(options, toolset);
     case "serve":
       return (await import("./commands/serve.ts")).serve(options, toolset);
+    case "pool":
+      return (await import("./commands/pool.ts")).pool(options, {
+        ports: extra.ports as string | undefined,
+        args: process.argv.slice(2),
+      });
     case "run":
       return (await import("./commands/run.ts")).run(options, {
         file: rest[0],

@@ -49,9 +49,21 @@ export const table = {
   }),
   restore: option({
     group: "Kernels",
-    help: "What to do for a session whose kernel is gone: nothing, or run its cells again.",
-    type: choice(["none", "replay"]),
+    help: "What to do for a session whose kernel is gone: nothing, or run its cells again, up to one that ends in another way than before; or all that succeeded.",
+    type: choice(["none", "replay", "replay-all"]),
     default: "none",
+  }),
+  shellLines: option({
+    group: "Kernels",
+    help: "Run lines of a Python cell that are shell commands, such as `ls -la`, in a shell. Python wins where it can.",
+    type: flag(),
+    default: false,
+  }),
+  classic: option({
+    group: "Kernels",
+    help: "Run Python cells as IPython does on its own: its tracebacks without our hints, and magics without `%`.",
+    type: flag(),
+    default: false,
   }),
   jail: option({
     group: "Kernels",
@@ -182,6 +194,13 @@ export const table = {
     repeatable: true,
     trusted: true,
   }),
+  disableNetworking: option({
+    group: "Permissions",
+    help: "Let code use no network, whatever --allow-net says.",
+    type: flag(),
+    default: false,
+    trusted: true,
+  }),
   passEnv: option({
     group: "Permissions",
     help: "Environment variables of this program that code may see.",
@@ -197,6 +216,7 @@ export const table = {
     type: list("NAMES"),
     default: [],
     repeatable: true,
+    aliases: { flags: ["--deps", "--dependencies"] },
   }),
   noInstall: option({
     group: "Packages",
@@ -238,6 +258,37 @@ export const table = {
     help: "A session that is not used for so long loses its kernel. 0: never.",
     type: duration(),
     default: 30 * 60_000,
+    aliases: { env: ["SESSION_TTL"] },
+  }),
+  deleteExpired: option({
+    group: "Sessions",
+    help: "Delete a session that was not used for --session-ttl, with its files, instead of only ending its kernel.",
+    type: flag(),
+    default: false,
+  }),
+  sweepEvery: option<number | undefined>({
+    group: "Sessions",
+    help: "How often sessions that nobody uses are looked for. Otherwise four times in their lifetime, at least every 30 s.",
+    type: duration(),
+    default: undefined,
+  }),
+  sessionIds: option({
+    group: "Sessions",
+    help: "What ids of new sessions look like.",
+    type: choice(["short", "uuid"]),
+    default: "short",
+  }),
+  cellsFile: option({
+    group: "Sessions",
+    help: "Also keep the code of cells that succeeded in a text file: history.txt in the session's folder, or NAME.txt beside it on a Jupyter server.",
+    type: choice(["none", "inside", "beside"]),
+    default: "none",
+  }),
+  saveDisplays: option({
+    group: "Sessions",
+    help: "Save the pictures that cells show as files of their session, `inline_….png`.",
+    type: flag(),
+    default: false,
   }),
   keepDays: option({
     group: "Sessions",
@@ -257,6 +308,12 @@ export const table = {
     type: text("DIR"),
     default: defaultDataDir(),
     shownDefault: "the data folder of the operating system",
+  }),
+  sessionsDir: option<string | undefined>({
+    group: "Sessions",
+    help: "Where sessions and their files live, if not in the data folder.",
+    type: text("DIR"),
+    default: undefined,
   }),
   filesDir: option<string | undefined>({
     group: "Sessions",
@@ -297,6 +354,19 @@ export const table = {
     default: 64,
   }),
 
+  returnMode: option({
+    group: "Toolsets",
+    help: "How mcp-run-python's tool says what it returns.",
+    type: choice(["xml", "json"]),
+    default: "xml",
+  }),
+  listPackages: option({
+    group: "Toolsets",
+    help: "Let mcp-run-python's tool name the packages of --packages in each reply, too.",
+    type: flag(),
+    default: false,
+  }),
+
   host: option({
     group: "HTTP",
     help: "Address to listen on. Anything but loopback needs --auth-token or --insecure.",
@@ -304,6 +374,12 @@ export const table = {
     default: "127.0.0.1",
   }),
   port: option({ group: "HTTP", help: "Port to listen on.", type: integer(0, 65_535, "PORT"), default: 8000 }),
+  stateless: option({
+    group: "HTTP",
+    help: "Answer each request of older clients on its own, without connections: they get no notifications then.",
+    type: flag(),
+    default: false,
+  }),
   allowedHosts: option({
     group: "HTTP",
     help: "Names under which clients reach this server, if not loopback or --host (checked against the Host header).",
@@ -327,11 +403,47 @@ export const table = {
     trusted: true,
   }),
 
+  jupyterRoot: option({
+    group: "Toolsets",
+    help: "The folder that a Jupyter server serves; jupyter-interpreter-mcp@0.4 names files from there.",
+    type: text("DIR"),
+    default: "/home/jovyan",
+    aliases: { env: ["JUPYTER_ROOT"] },
+  }),
+  restoreSessionsOnStartup: option({
+    group: "Toolsets",
+    help: "Start the kernels of earlier sessions at once, and not when they are first used.",
+    type: flag(),
+    default: false,
+    aliases: { env: ["RESTORE_SESSIONS_ON_STARTUP"] },
+  }),
+  allowedDir: option({
+    group: "Toolsets",
+    help: "A folder that upload_file_path may read. Otherwise the working directory. Repeatable.",
+    type: list("DIR"),
+    default: [],
+    repeatable: true,
+    trusted: true,
+  }),
+  allowAll: option({
+    group: "Toolsets",
+    help: "Let upload_file_path read files anywhere.",
+    type: flag(),
+    default: false,
+    trusted: true,
+  }),
+
   logLevel: option({
     group: "Program",
     help: "What is logged on stderr.",
     type: choice(logLevels),
     default: "warn",
+  }),
+  verbose: option({
+    group: "Program",
+    help: "The same as --log-level debug.",
+    type: flag(),
+    default: false,
   }),
   envFile: option<string | undefined>({
     group: "Program",

@@ -84,6 +84,8 @@ export function parseOptions(
     }
     given.add(row.name);
   }
+  if (options.disableNetworking) options.allowNet = [];
+  if (options.verbose && !given.has("logLevel")) options.logLevel = "debug";
   return { options: options as Options, words, given, extra };
 }
 

@@ -40,12 +40,22 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
     files: ["kernels/providers.ts", "kernels/combined.ts"],
     imports: ["backends", "jail", "contracts", "options", "words"],
   },
-  backends: { files: ["kernels/*/"], imports: ["prelude", "packages", "jail", "contracts", "options", "words"] },
+  backends: {
+    files: ["kernels/*/"],
+    imports: ["balancer", "prelude", "packages", "jail", "paths", "contracts", "options", "words"],
+  },
+  /** Decides for every backend that spreads its work. */
+  balancer: { files: ["kernels/pool/balancer.ts"], imports: ["contracts", "words"] },
   packages: { files: ["packages/"], imports: ["words"] },
   prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },
   jail: { files: ["jail/"], imports: ["contracts", "options", "words"] },
   stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
-  workspaces: { files: ["workspace/"], imports: ["contracts", "options", "words"] },
+  workspaces: { files: ["workspace/"], imports: ["paths", "contracts", "options", "words"] },
+  /** What workspaces have in common, wherever their files are. */
+  paths: {
+    files: ["path", "mime", "entry", "compare", "refusals", "system-error"].map((name) => `workspace/${name}.ts`),
+    imports: ["contracts", "words"],
+  },
 
   options: { files: ["options.ts", "option-table.ts", "option-types.ts"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },

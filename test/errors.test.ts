@@ -1,9 +1,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { CellwrightError, type ErrorCode, errorCodes } from "../src/errors.ts";
 import { findEnvironment } from "../src/kernels/jupyter/environments/find.ts";
+import { JupyterServer } from "../src/kernels/jupyter/remote/server.ts";
 import { createWasmProvider } from "../src/kernels/wasm/provider.ts";
 import { createLog } from "../src/log.ts";
 import { renderError } from "../src/mcp/render.ts";
@@ -11,6 +14,7 @@ import { openDiskStore } from "../src/store/disk.ts";
 import { openMemoryStore } from "../src/store/memory.ts";
 import { openLocalWorkspace } from "../src/workspace/local.ts";
 import { createFakeKernel, createFakeProvider } from "./support/fake-kernel.ts";
+import { freePort } from "./support/jupyter-server.ts";
 import { environmentsConfig } from "./support/pythons.ts";
 import { createWorld, type World } from "./tools/support.ts";
 
@@ -101,8 +105,13 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     const world = createWorld({ provider: withKernel({ inspect: dead }) });
     return world.call("list_variables", { session_id: await newSession(world) });
   },
-  server_unreachable: unreachableServer,
-  server_refused: refusingServer,
+  server_unreachable: async () => onJupyterServer(`http://127.0.0.1:${await freePort()}`),
+  server_refused: async () => {
+    const server = createServer((_request, response) => response.end("a page of another program"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+    return onJupyterServer(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  },
   internal: async () => {
     const log: string[] = [];
     const bug = new Error("secret detail");
@@ -125,6 +134,16 @@ describe("every error code", () => {
     expect(reply.text).not.toMatch(/\n {4}at /);
   });
 });
+
+/** A cell whose kernel is to be started by what listens there. */
+function onJupyterServer(url: string) {
+  const server = new JupyterServer({ url, token: "secret detail", log: createLog("silent") });
+  const start = async () => {
+    await server.check(AbortSignal.timeout(10_000));
+    return createFakeKernel();
+  };
+  return createWorld({ provider: { ...createFakeProvider(), start } }).call("execute_code", { code: "1" });
+}
 
 async function newSession(world: Pick<World, "call">): Promise<string> {
   return (await world.call("execute_code", { code: "print a" })).execution.session_id;

@@ -3,6 +3,7 @@ import { optionTable } from "../options.ts";
 const commands = [
   ["cellwright", "serve MCP over stdio, for a client that starts it"],
   ["cellwright serve", "serve MCP over HTTP at /mcp"],
+  ["cellwright pool [--ports A-B]", "serve on several ports at once, each a sandbox for --kernel pool"],
   ["cellwright run FILE | -c CODE", "run a file or a piece of code once"],
   ["cellwright packages list|prune", "show the installed packages, or remove unused ones"],
   ["cellwright env create [NAME]", "make a Python environment for sessions; --packages adds to the usual ones"],

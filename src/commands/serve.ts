@@ -13,15 +13,24 @@ const KERNEL_LIST_MS = 5_000;
 export async function serve(options: Options, toolset?: Toolset): Promise<number> {
   const refusal = checkExposure(options);
   if (refusal) throw new OptionError(refusal);
-  const [app, { createHttpApp }, { createMcpRoute }] = await Promise.all([
-    createApp(options),
-    import("../http/app.ts"),
-    import("../mcp/http.ts"),
-  ]);
-  const { log, sessions } = app;
+  const [app, { createHttpApp }, { createMcpRoute }, { createSandboxRoutes }, { createStatusRoutes }] =
+    await Promise.all([
+      createApp(options),
+      import("../http/app.ts"),
+      import("../mcp/http.ts"),
+      import("../http/sandbox-api.ts"),
+      import("../http/status.ts"),
+    ]);
+  const { log, sessions, backends } = app;
+  const maxRequestBytes = options.maxRequestMb * 1024 * 1024;
   const createServer = await createMcpServer(app, { local: false, toolset });
-  const route = createMcpRoute({ createServer, sessions, log, maxRequestBytes: options.maxRequestMb * 1024 * 1024 });
-  const http = createHttpApp({ options, routes: { "/mcp": route }, log });
+  const words = toolset?.http;
+  const routes = {
+    "/mcp": createMcpRoute({ createServer, sessions, log, maxRequestBytes, stateless: options.stateless, words }),
+    ...(words ? {} : createSandboxRoutes({ sessions, log, maxRequestBytes })),
+    ...(backends ? createStatusRoutes(backends) : {}),
+  };
+  const http = createHttpApp({ options, routes, log, wrongPath: words?.wrongPath });
   const { url } = await http.listen();
   process.stdout.write(
     welcome(`${url}/mcp`, options, await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => [])),

@@ -12,13 +12,14 @@ export async function createMcpServer(
     import("../mcp/server.ts"),
     import("../tools/index.ts"),
   ]);
-  const { sessions, store, options, browser, log } = app;
+  const { sessions, store, options, browser, backends, log } = app;
   void sessions.adopt().catch((error) => log.error("kernels of an earlier run could not be taken over", error));
   return createServerFactory({
     sessions,
     store,
     options,
     browser,
+    backends,
     log,
     local,
     version,

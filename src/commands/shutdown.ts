@@ -15,6 +15,8 @@ export function shutdownSignal(): Promise<string> {
         resolve(name);
       });
     }
+    // Where a program of ours has started this one, it is not to outlive that.
+    process.once("disconnect", () => resolve("its supervisor is gone"));
   });
 }
 

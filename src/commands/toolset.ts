@@ -1,4 +1,4 @@
-import type { Toolset } from "../mcp/toolset.ts";
+import type { Toolset, ToolsetCommand } from "../mcp/toolset.ts";
 import type { Options, ParsedOptions } from "../options.ts";
 
 export interface ToolsetStart {
@@ -9,7 +9,7 @@ export interface ToolsetStart {
 
 /** Starts the program as another system is started. */
 export async function runToolset(toolset: Toolset, { parse, run }: ToolsetStart): Promise<number> {
-  const { defaults, command, commands = {}, environment, refuse, version } = toolset.commandLine;
+  const { defaults, command, commands = {}, modes = {}, environment, refuse, version } = toolset.commandLine;
   const env = environment?.(process.env, process.cwd()) ?? process.env;
   const leave = (refusal: { message: string; exitCode: number }): number => {
     process.stderr.write(`${refusal.message}\n`);
@@ -22,15 +22,29 @@ export async function runToolset(toolset: Toolset, { parse, run }: ToolsetStart)
       return 0;
     }
     const wantsHelp = parsed.extra.help || parsed.extra.version;
-    const refusal = wantsHelp ? undefined : refuse?.({ options: parsed.options, words: parsed.words });
+    const refusal = wantsHelp ? undefined : refuse?.(parsed);
     if (refusal) return leave(refusal);
-    const words = parsed.words.length === 0 && command ? [command] : parsed.words;
-    const own = words[0] === undefined ? undefined : commands[words[0]];
-    if (own && !wantsHelp) return await (await own())(parsed.options, toolset);
-    return await run({ ...parsed, words });
+    const [word = command, ...rest] = parsed.words;
+    const own = word === undefined ? undefined : commands[word];
+    if (own && !wantsHelp) return await withEngine(parsed.options, own);
+    const mode = word === undefined ? undefined : modes[word];
+    const words = [mode?.command ?? word ?? [], rest].flat();
+    return await run({ ...parsed, words, options: { ...parsed.options, ...mode?.settings } });
   } catch (error) {
     const refusal = error instanceof Error ? refuse?.({ error }) : undefined;
     if (refusal) return leave(refusal);
     throw error;
+  }
+}
+
+async function withEngine(options: Options, command: ToolsetCommand): Promise<number> {
+  const { createApp } = await import("../app.ts");
+  const app = await createApp(options);
+  const stop = () => void app.dispose();
+  process.once("SIGINT", stop).once("SIGTERM", stop);
+  try {
+    return await command(app);
+  } finally {
+    await app.dispose();
   }
 }

@@ -30,6 +30,8 @@ export interface HttpAppParts {
   /** By path, such as `/mcp`. */
   routes: Record<string, Route>;
   log: Log;
+  /** What is said of other paths, in plain text. */
+  wrongPath?: string | undefined;
   /** For tests, which cannot wait as long as a slow line may take. */
   limits?: { headersMs?: number; requestMs?: number };
 }
@@ -42,7 +44,7 @@ export interface HttpApp {
 }
 
 /** The HTTP server: who may come in, and which way. What happens there is the routes' business. */
-export function createHttpApp({ options, routes, log, limits = {} }: HttpAppParts): HttpApp {
+export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: HttpAppParts): HttpApp {
   const refusedHost = createHostCheck(options);
   const authenticate = createAuthenticate(options.authToken);
   /** Connections and how many requests of each are being answered. Node's own idea of idle leaves out fresh ones. */
@@ -70,7 +72,7 @@ export function createHttpApp({ options, routes, log, limits = {} }: HttpAppPart
       return refuse(response, 401, "A valid bearer token is needed.", { headers: challenge });
     }
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-    if (!route) return refuse(response, 404, "There is nothing here.");
+    if (!route) return refuse(response, 404, wrongPath ?? "There is nothing here.", { plain: wrongPath !== undefined });
     await route.handle(request, response, caller);
   };
 

@@ -33,6 +33,8 @@ export interface LocalJailOptions {
   tmpDir?: string | undefined;
   allowRead?: string[];
   allowWrite?: string[];
+  /** Below what may be written, and only read all the same. */
+  protectedPaths?: string[] | undefined;
   /** Never seen, though below something allowed: the data folder, other sessions. */
   hidden?: string[];
   /** `proxyDir`: only the folder with the filtering proxy's socket (see proxy.ts). */
@@ -70,7 +72,8 @@ export async function localJail(options: LocalJailOptions): Promise<Jail> {
     ...(proxyDir === undefined ? [] : [jailHostDir]),
   ]);
   const hidden = (await present(options.hidden ?? [])).map((mount) => mount.from);
-  const guarded = guards(readWrite, { code: [...code, ...(await ownProgram())].map((mount) => mount.from), hidden });
+  const kept = [...code, ...(await ownProgram()), ...(await present(options.protectedPaths ?? []))];
+  const guarded = guards(readWrite, { code: kept.map((mount) => mount.from), hidden });
   const shown = [...code, ...(await allowed("--allow-read", options.allowRead ?? []))];
   const readOnly = [
     ...system.readOnly,
@@ -104,6 +107,8 @@ function ownEnv(home: string, python: string | undefined): Record<string, string
     SHELL: "/bin/bash",
     TERM: "dumb",
     TMPDIR: "/tmp",
+    // Jupyter's own packages warn without it.
+    JUPYTER_PLATFORM_DIRS: "1",
     // The home is the workspace, and not the place for what programs keep for themselves.
     XDG_CACHE_HOME: "/tmp/.cache",
     XDG_CONFIG_HOME: "/tmp/.config",

@@ -23,6 +23,8 @@ export interface WallsConfig {
   allowNet: string[];
   /** What code is to see of this program's environment. */
   passedEnv: Record<string, string>;
+  /** Folders below what code may write that it may only read: what is in them also runs outside of jails. */
+  protectedPaths?: string[] | undefined;
   /** Never seen by code, though it may lie below something allowed. */
   hidden: string[];
   /** A folder of this process's own. */
@@ -141,13 +143,14 @@ export class Walls {
   }
 
   async #jail(workspaceDir: string, needs: KernelNeeds): Promise<Jail> {
-    const { allowRead, allowWrite, hidden, workspaceInPlace, passedEnv } = this.#config;
+    const { allowRead, allowWrite, protectedPaths, hidden, workspaceInPlace, passedEnv } = this.#config;
     return localJail({
       ...needs,
       workspaceDir,
       workspaceInPlace,
       allowRead,
       allowWrite,
+      protectedPaths,
       hidden,
       network: await this.#network(),
       env: { ...needs.env, ...passedEnv },
@@ -178,6 +181,7 @@ export class Walls {
       PATH: path.join(delimiter),
       HOME: homedir(),
       LANG: "C.UTF-8",
+      JUPYTER_PLATFORM_DIRS: "1",
       TMPDIR: tmpdir(),
       IPYTHONDIR: join(runDir, "ipython"),
       ...env,

@@ -64,6 +64,12 @@ export function combineProviders(parts: CombinedParts): KernelProvider {
       });
     },
 
+    async environment(env, options) {
+      const provider = choose({ language: "python", ...(env === undefined ? {} : { env }) });
+      if (provider.environment) return provider.environment(env, options);
+      return { kind: "wasm", path: "", python: "" };
+    },
+
     async sameEnvironment(one, other) {
       try {
         const [here, there] = [one, other].map((env) => choose({ language: "python", ...(env ? { env } : {}) }));

@@ -1,3 +1,4 @@
+import type { CellwrightError } from "../errors.ts";
 import type { ExecutionEvent, Json, Language } from "../execution.ts";
 import type { Mirror } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
@@ -25,7 +26,7 @@ export interface Kernel {
   inspect?(query: Inspection): Promise<Variable[]>;
 
   /** Makes importable what this cell imports and lacks. Throws `package_error`: then the cell must not be run. */
-  prepare?(code: string, options: InstallOptions): Promise<void>;
+  prepare?(code: string, options: PrepareOptions): Promise<Preparation | undefined>;
 
   /** Makes packages importable, at once and for this kernel only. Throws `package_error`. Absent: it cannot. */
   install?(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
@@ -41,10 +42,45 @@ export interface ExecuteOptions {
   silent?: boolean;
   /** For kernels with a time limit of their own. */
   timeoutMs?: number;
+  /** The code is a program of its own, not a cell of a notebook. */
+  script?: ScriptOptions | undefined;
+  /**
+   * Lines of a Python cell that are shell commands are run by a shell: `run`. `again`: they have been, in another kernel;
+   * of what they did only the change of directory is done again. Kernels without a shell take no notice.
+   */
+  commands?: "run" | "again" | undefined;
+  /**
+   * Said and done as in IPython without us: its tracebacks, its refusal of `input()`, magics without a mark. Kernels
+   * without IPython take no notice.
+   */
+  classic?: boolean | undefined;
   /** Output of this cell that arrived after its `done`, from a task it left behind. */
   onLate?: (event: ExecutionEvent) => void;
   /** Asks the user what `input()` asks for; undefined when they decline. Absent: `input()` is refused. */
   onInput?: (request: InputRequest) => Promise<string | undefined>;
+}
+
+/** How a program of its own is run, and what is told of it. */
+export interface ScriptOptions {
+  /** What tracebacks call its file. They have no hints of ours then. */
+  filename: string;
+  /** The value of its last expression is told as JSON, too: as a form of the result (`VALUE_KIND`). */
+  value?: JsonStyle;
+}
+
+export interface JsonStyle {
+  /** Spaces for each level; 0: all on one line. */
+  indent: number;
+  /** `"NaN"` in quotation marks, as JSON has no such numbers. */
+  quoteNonFinite: boolean;
+}
+
+/** The kind of form in a result's bundle that a `JsonStyle` adds: a `JsonValue`. */
+export const VALUE_KIND = "application/vnd.cellwright.value+json";
+
+export interface JsonValue {
+  text: string;
+  isString: boolean;
 }
 
 export interface InputRequest {
@@ -56,6 +92,24 @@ export interface InputRequest {
 export interface InstallOptions {
   signal: AbortSignal;
   progress?: (message: string) => void;
+}
+
+export interface PrepareOptions extends InstallOptions {
+  /**
+   * `needed`: the cell is not run without what it imports. `guessed`: what it imports counts where it declares nothing
+   * in a script block, and what cannot be had is left to the cell to miss. `ignored`: nothing is installed for them.
+   */
+  imports?: "needed" | "guessed" | "ignored" | undefined;
+  /** As in `ExecuteOptions`. */
+  commands?: boolean | undefined;
+}
+
+/** What was done for one cell. */
+export interface Preparation {
+  /** Requirements that it brought with it and that were installed for it, in its own words. */
+  installed: string[];
+  /** Why something that it imports could not be had. `isKnown`: there certainly is such a package. */
+  missed?: { error: CellwrightError; isKnown: boolean } | undefined;
 }
 
 export interface InstalledPackage {
@@ -71,6 +125,8 @@ export interface KernelInfo {
   language: Language;
   /** For people and models: `Python 3.14.2 (Pyodide, WebAssembly)`. */
   description: string;
+  /** Where its cells find the session's folder, if not at its own path. */
+  workingDir?: string;
   /** What stands between this kernel and the machine, one short phrase a wall. Empty: nothing does. */
   walls: string[];
   /** What is not as its users would expect, as sentences: a slow start and why, a limit that could not be set. */
@@ -97,6 +153,15 @@ export interface Environment {
   obstacle?: string;
   /** Sessions that do not choose get this one. */
   isDefault?: boolean;
+}
+
+/** One environment, looked at: its interpreter, and why no kernel can be started with that. */
+export interface EnvironmentLook {
+  kind: string;
+  path: string;
+  /** Where it is, or would be. */
+  python: string;
+  obstacle?: { kind: "no_python" | "no_answer" | "no_ipykernel" | "other"; message: string; hint: string };
 }
 
 /** A kernel of an earlier run of this program that is still alive. */
@@ -139,12 +204,16 @@ export interface KernelProvider {
   adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
   /** A session's files, where they are not in its workspace folder on this machine. */
   workspace?(sessionId: string): Workspace;
+  /** The folder with the folders of all sessions, where that is on another machine. */
+  readonly allFiles?: Workspace;
   /** Where else what is kept of sessions lives. */
   readonly mirror?: Mirror;
   /** The places that kernels are spread over, where there are several. */
   readonly backends?: Backends;
   /** The environments that `env` can name. */
   environments?(signal: AbortSignal): Promise<Environment[]>;
+  /** The one that `env` means, or the default one; asked, and given ipykernel where that is allowed. Never rejects. */
+  environment?(env: string | undefined, options: InstallOptions): Promise<EnvironmentLook>;
   /** Whether both mean the same environment; undefined means the default one. Starts nothing. Absent: by their names. */
   sameEnvironment?(one: string | undefined, other: string | undefined): Promise<boolean>;
   dispose(): Promise<void>;

@@ -87,6 +87,7 @@ async function ofThisMachine(options: Options, log: Log) {
     ]);
   const { dataDir, memoryMb, diskMb, cpus, pids, allowRead, allowWrite, allowNet, jail, workspace } = options;
   const stateDir = join(dataDir, "state");
+  const environments = environmentsConfig(options, log);
   const walls = new Walls({
     jail,
     limits: { memoryMb, diskMb, cpus, pids },
@@ -95,11 +96,11 @@ async function ofThisMachine(options: Options, log: Log) {
     allowWrite,
     allowNet,
     passedEnv: pickEnv(options.passEnv),
-    hidden: [dataDir],
+    protectedPaths: environments.protectedFromCode,
+    hidden: [dataDir, ...(options.sessionsDir ? [options.sessionsDir] : [])],
     stateDir,
     log,
   });
-  const environments = environmentsConfig(options, log);
   const startTimeoutMs = options.startTimeout;
   const orphanTtlMs = options.sessionTtl || ORPHAN_TTL_MS;
   return {

@@ -58,6 +58,7 @@ export async function callTool(
       progress: progress.say,
       ask: call.canAsk ? askUser(call.request, log) : undefined,
       printed: passOnOutput(call.request, { logLevel: call.logLevel, log }),
+      tell: passOnMessages(call.request, { logLevel: call.logLevel, log }),
     };
     const input = call.toolArguments.parse(call.given);
     return await render(await call.tool.run(input, context), { options, store, browser });
@@ -98,6 +99,24 @@ function passOnOutput(
     left -= text.length;
     const data = left > 0 ? text : `${text.slice(0, left + text.length)}\n[no more output is sent as log messages]\n`;
     const params = { level: "info" as const, logger: stream, data };
+    request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
+  };
+}
+
+/** From the least important on. */
+const levels: LoggingLevel[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+function passOnMessages(
+  request: ServerContext["mcpReq"],
+  { logLevel, log }: { logLevel: LoggingLevel | undefined; log: Log },
+): ToolContext["tell"] {
+  if (logLevel === undefined) return () => {};
+  let left = LOGGED_CHARS;
+  return (level, text) => {
+    if (levels.indexOf(level) < levels.indexOf(logLevel) || left <= 0) return;
+    left -= text.length;
+    const data = left > 0 ? text : "[no more log messages are sent for this call]";
+    const params = { level, data };
     request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
   };
 }

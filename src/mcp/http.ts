@@ -7,8 +7,10 @@ import type { Log } from "../log.ts";
 import type { Sessions } from "../session/sessions.ts";
 import { MessageError, parseMessage } from "./json.ts";
 import { LegacyConnections } from "./legacy.ts";
+import { LegacyRequests } from "./legacy-requests.ts";
 import { watchOwnFiles } from "./resources.ts";
 import type { ServerFactory } from "./server.ts";
+import type { HttpWords } from "./toolset.ts";
 import { toWebRequest, writeWebResponse } from "./web.ts";
 
 export interface McpRouteParts {
@@ -17,14 +19,21 @@ export interface McpRouteParts {
   log: Log;
   /** Whose files to watch for clients that listen for changes; without it there are no such notices. */
   sessions?: Pick<Sessions, "watchFiles">;
+  /** Answers each request of an older client on its own, too: there are no connections then. */
+  stateless?: boolean;
+  /** A toolset's. */
+  words?: HttpWords | undefined;
   /** Bounds of the connections of older clients, for tests. */
   legacy?: { idleMs?: number; max?: number };
 }
 
 /** `/mcp`: requests of the newest protocol stand alone; older clients have a connection each. */
-export function createMcpRoute({ createServer, maxRequestBytes, log, sessions, legacy }: McpRouteParts): Route {
+export function createMcpRoute(parts: McpRouteParts): Route {
+  const { createServer, maxRequestBytes, log, sessions } = parts;
   const readBody = createBodyReader(maxRequestBytes);
-  const connections = new LegacyConnections({ createServer, log, ...legacy });
+  const connections = parts.stateless
+    ? new LegacyRequests({ createServer, log })
+    : new LegacyConnections({ createServer, log, words: parts.words, ...parts.legacy });
   const moderns = new Map<string, Modern>();
 
   /** One per owner, so that nobody is told of the changes in somebody else's files. */

@@ -10,9 +10,10 @@ import {
   type TransportSendOptions,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
-import { refuse } from "../http/refuse.ts";
+import { type RefusalOptions, refuse } from "../http/refuse.ts";
 import type { Log } from "../log.ts";
 import type { ServerFactory } from "./server.ts";
+import type { HttpWords } from "./toolset.ts";
 import { toWebRequest, writeWebResponse } from "./web.ts";
 
 /** Most clients never say goodbye. One that returns later is told to initialize again, which loses nothing. */
@@ -22,18 +23,28 @@ const SWEEP_MS = 60_000;
 /** MCP sessions at the same time. Each is a few kB; beyond this somebody is leaking them. */
 const MAX_CONNECTIONS = 1_000;
 
+interface LegacyParts {
+  createServer: ServerFactory;
+  log: Log;
+  words?: HttpWords | undefined;
+  idleMs?: number;
+  max?: number;
+}
+
 /** Clients of the older protocol: one transport for each, from its `initialize` until it leaves or is long silent. */
 export class LegacyConnections {
   readonly #createServer: ServerFactory;
   readonly #log: Log;
+  readonly #words: HttpWords | undefined;
   readonly #idleMs: number;
   readonly #max: number;
   readonly #connections = new Map<string, LegacyTransport>();
   readonly #sweeper: NodeJS.Timeout;
 
-  constructor(parts: { createServer: ServerFactory; log: Log; idleMs?: number; max?: number }) {
+  constructor(parts: LegacyParts) {
     this.#createServer = parts.createServer;
     this.#log = parts.log;
+    this.#words = parts.words;
     this.#idleMs = parts.idleMs ?? IDLE_MS;
     this.#max = parts.max ?? MAX_CONNECTIONS;
     this.#sweeper = setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs));
@@ -46,18 +57,12 @@ export class LegacyConnections {
     { body, owner }: { body: unknown; owner: string },
   ): Promise<void> {
     const id = request.headers["mcp-session-id"];
-    if (id !== undefined) {
-      const known = this.#connections.get(String(id));
-      // Somebody else's answers like an unknown one. A client that is told 404 initializes again.
-      if (known?.owner !== owner) return refuse(response, 404, "Session not found", { code: -32001 });
+    const known = id === undefined ? undefined : this.#connections.get(String(id));
+    if (known?.owner === owner && (!this.#words || methods.includes(request.method ?? ""))) {
       return known.serve(request, response, body);
     }
-    if (request.method !== "POST") {
-      return refuse(response, 405, "Method not allowed", { headers: { allow: "POST" } });
-    }
-    if (!isInitializeRequest(body)) {
-      return refuse(response, 400, "Invalid request: initialize first", { code: -32600 });
-    }
+    const begins = id === undefined && request.method === "POST" && isInitializeRequest(body);
+    if (!begins) return refuse(response, ...refusalOutside(request, this.#words));
     if (!this.#makeRoom()) {
       return refuse(response, 503, "Too many clients. Try again later.", { headers: { "retry-after": "30" } });
     }
@@ -99,6 +104,21 @@ export class LegacyConnections {
     return first !== undefined;
   }
 }
+
+const methods = ["POST", "GET", "DELETE"];
+
+/** How a request is refused that belongs to no session, or to somebody else's, which is the same to whoever asks. */
+function refusalOutside({ method = "", headers }: IncomingMessage, words?: HttpWords): Refusal {
+  if (words && method === "POST") return [400, words.noSession, {}];
+  if (words && methods.includes(method)) return [400, words.unknownSession, { plain: true }];
+  if (words) return [405, words.wrongMethod, { plain: true, headers: { allow: methods.join(", ") } }];
+  // A client that is told 404 initializes again.
+  if (headers["mcp-session-id"] !== undefined) return [404, "Session not found", { code: -32001 }];
+  if (method !== "POST") return [405, "Method not allowed", { headers: { allow: "POST" } }];
+  return [400, "Invalid request: initialize first", { code: -32600 }];
+}
+
+type Refusal = [status: number, message: string, options: RefusalOptions];
 
 class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
   readonly owner: string;

@@ -7,10 +7,12 @@ import {
 } from "@modelcontextprotocol/server";
 import * as z from "zod";
 import { CellwrightError } from "../errors.ts";
+import type { Backends } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import type { Session } from "../session/session.ts";
 import type { FileWatcher, Sessions } from "../session/sessions.ts";
 import type { Blob, Store } from "../store/store.ts";
+import { readStatus, STATUS_URI, statusResource } from "./status-resource.ts";
 import { fileUri, fileUriTemplate, parseFileUri } from "./uri.ts";
 
 /** A list is for finding what was made just now; older files are found with list_files. */
@@ -31,6 +33,8 @@ const uriParams = z.object({ uri: z.string().max(16_384) });
 interface ResourceParts {
   sessions: Sessions;
   store: Store;
+  /** Those that have a status to read. */
+  backends?: Backends | undefined;
   log: Log;
 }
 
@@ -40,7 +44,10 @@ export function offerResources(
   parts: ResourceParts,
   { owner, era, watch }: { owner: string; era: "legacy" | "modern"; watch: boolean },
 ): void {
-  server.setRequestHandler("resources/list", async () => ({ resources: await listFiles(parts, owner) }));
+  const { backends } = parts;
+  server.setRequestHandler("resources/list", async () => ({
+    resources: [...(backends ? [statusResource] : []), ...(await listFiles(parts, owner))],
+  }));
   server.setRequestHandler("resources/templates/list", () => ({
     resourceTemplates: [
       {
@@ -51,7 +58,9 @@ export function offerResources(
       },
     ],
   }));
-  server.setRequestHandler("resources/read", { params: uriParams }, ({ uri }) => readFile(parts, { owner, uri }));
+  server.setRequestHandler("resources/read", { params: uriParams }, ({ uri }) =>
+    backends && uri === STATUS_URI ? readStatus(backends) : readFile(parts, { owner, uri }),
+  );
 
   const watched = new Map<string, string>();
   if (era === "legacy") {
@@ -112,6 +121,7 @@ async function listFiles({ sessions, log }: ResourceParts, owner: string): Promi
     try {
       resources.push(...(await filesOf(session, left)));
     } catch (error) {
+      if (error instanceof CellwrightError && error.code === "not_supported") continue;
       log.warn(`session ${session.id}: its files cannot be listed`, error);
     }
   }

@@ -7,6 +7,7 @@ import {
   ProtocolErrorCode,
   Server,
 } from "@modelcontextprotocol/server";
+import type { Backends } from "../kernels/kernel.ts";
 import { nearest } from "../nearest.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
 import { type ArgumentsSchema, describeArguments } from "./arguments.ts";
@@ -19,8 +20,13 @@ import { offerToolsetResources } from "./toolset-resources.ts";
 /** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
 const TOOLS_CACHE: CacheHint = { ttlMs: 5 * 60_000, cacheScope: "private" };
 
+/** A list of tools does not wait longer than this for a kernel's name. */
+const KERNEL_LIST_MS = 5_000;
+
 export interface ServerParts extends CallParts {
   tools: Tool[];
+  /** What sessions are spread over, for the resource that shows how these are. */
+  backends?: Backends | undefined;
   version: string;
   /** Called once, when a client has been answered and nothing waits: the time to prepare what a first cell needs. */
   onFirstUse?: () => void;
@@ -41,9 +47,13 @@ export type ServerFactory = (context: ServerContext) => Promise<Server | McpServ
 export function createServerFactory(parts: ServerParts): ServerFactory {
   const tools = new Map(parts.tools.map((tool) => [tool.name, { tool, toolArguments: describeArguments(tool) }]));
   const { toolset } = parts;
-  const listed = [...tools.values()].map(({ tool, toolArguments }) =>
-    tool.exact ? describeExactly(tool, tool.exact) : describe(tool, toolArguments.schema),
-  );
+  let listed: Promise<ReturnType<typeof describe | typeof describeExactly>[]> | undefined;
+  const list = async () => {
+    const kernel = parts.tools.some(({ exact }) => exact?.describe) ? await kernelName(parts) : "";
+    return [...tools.values()].map(({ tool, toolArguments }) =>
+      tool.exact ? describeExactly(tool, tool.exact, kernel) : describe(tool, toolArguments.schema),
+    );
+  };
   let instructions: Promise<string | undefined> | undefined;
   const firstUse = once(() => setImmediate(() => parts.onFirstUse?.()));
 
@@ -68,9 +78,10 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
         return {};
       });
     }
-    server.setRequestHandler("tools/list", () => {
+    server.setRequestHandler("tools/list", async () => {
       firstUse();
-      return { tools: listed };
+      listed ??= list();
+      return { tools: await listed };
     });
     server.setRequestHandler("tools/call", ({ params }, { mcpReq: request }) => {
       const found = tools.get(params.name);
@@ -105,15 +116,22 @@ function describe(tool: Tool, inputSchema: ArgumentsSchema) {
 
 function describeExactly(
   { name, title, description }: Tool,
-  { inputSchema, outputSchema }: NonNullable<Tool["exact"]>,
+  { inputSchema, outputSchema, describe: describeFor }: NonNullable<Tool["exact"]>,
+  kernel: string,
 ) {
   return {
     name,
     ...(title ? { title } : {}),
-    description,
+    description: describeFor?.(kernel) ?? description,
     inputSchema: inputSchema as ArgumentsSchema,
     ...(outputSchema ? { outputSchema: outputSchema as ArgumentsSchema } : {}),
   };
+}
+
+/** What code runs in, as far as that is known without starting it. */
+async function kernelName({ sessions }: ServerParts): Promise<string> {
+  const [kernel] = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  return kernel?.description ?? "Python";
 }
 
 /** The SDK has checked it, but its type of the envelope does not name it. */

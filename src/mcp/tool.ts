@@ -19,7 +19,12 @@ export interface Tool<Input extends z.ZodObject = z.ZodObject> {
   destructive?: boolean;
   input: Input;
   /** What clients are told of it word for word, in a toolset; otherwise it is made from `input`. */
-  exact?: { inputSchema: Record<string, unknown>; outputSchema?: Record<string, unknown> };
+  exact?: {
+    inputSchema: Record<string, unknown>;
+    outputSchema?: Record<string, unknown>;
+    /** The description, where it says what the code runs in. */
+    describe?(kernel: string): string;
+  };
   run(input: z.infer<Input>, context: ToolContext): Promise<Reply>;
 }
 
@@ -47,7 +52,12 @@ export interface ToolContext {
   ask?: ExecuteOptions["onInput"];
   /** Passes on what a cell prints as log messages; does nothing when the client did not ask. */
   printed: (stream: "stdout" | "stderr", text: string) => void;
+  /** Sends a log message of that level; does nothing when the client did not ask for those. */
+  tell: (level: MessageLevel, text: string) => void;
 }
+
+/** Levels of log messages, as far as tools use them. */
+export type MessageLevel = "debug" | "info" | "warning" | "error";
 
 /** What a tool says. The renderer turns it into MCP content, once, within the budget. */
 export type Reply =
@@ -70,6 +80,7 @@ export interface ExactReply {
 export type ExactBlock =
   | { type: "text"; text: string }
   | { type: "link"; link: Link }
+  | { type: "resource"; uri: string; mimeType: string; bytes: Uint8Array }
   | { type: "shown"; bundles: MimeBundle[] };
 
 /** Something that can be read as a resource. */

@@ -1,11 +1,15 @@
 import { ProtocolError, ProtocolErrorCode, type Server } from "@modelcontextprotocol/server";
 import * as z from "zod";
 import type { CallParts } from "./calls.ts";
-import type { Toolset } from "./toolset.ts";
+import type { ResourceContent, ResourceContext, Toolset } from "./toolset.ts";
+import { parseFileUri } from "./uri.ts";
 
 const uriParams = z.object({ uri: z.string().max(16_384) });
 
-/** A toolset's own resources; a system that has none answers with empty lists. */
+/**
+ * A toolset's own resources; a system that has none answers with empty lists. What replies link to besides, the whole
+ * of a text or picture that they show less of, can be read too.
+ */
 export function offerToolsetResources(
   server: Server,
   { sessions, store, options, log }: CallParts,
@@ -15,8 +19,9 @@ export function offerToolsetResources(
   server.setRequestHandler("resources/list", async () => ({ resources: (await resources?.list?.(context)) ?? [] }));
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: resources?.templates ?? [] }));
   server.setRequestHandler("resources/read", { params: uriParams }, async ({ uri }) => {
-    const refuse = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message, { uri });
-    const content = await resources?.read(uri, context).catch((error: Error) => {
+    const code = resources?.errorCode ?? ProtocolErrorCode.InvalidParams;
+    const refuse = (message: string) => new ProtocolError(code, message, { uri });
+    const content = await read(uri).catch((error: Error) => {
       log.debug(`${uri} cannot be read: ${error}`);
       throw refuse(error.message);
     });
@@ -25,4 +30,22 @@ export function offerToolsetResources(
     const body = "text" in content ? { text: content.text } : { blob: Buffer.from(content.blob).toString("base64") };
     return { contents: [{ uri, mimeType, ...body }] };
   });
+
+  async function read(uri: string): Promise<ResourceContent | undefined> {
+    return (await resources?.read(uri, context)) ?? keptOutput(uri, context);
+  }
+}
+
+async function keptOutput(
+  uri: string,
+  { sessions, store, owner }: ResourceContext,
+): Promise<ResourceContent | undefined> {
+  const target = parseFileUri(uri);
+  if (!target?.path.startsWith(".outputs/")) return undefined;
+  const session = await sessions.get(owner, target.sessionId);
+  const found = await store.getBlob(`cell://${session.id}/${target.path}`);
+  if (!found) return undefined;
+  const { bytes, mimeType } = found;
+  if (mimeType.startsWith("text/")) return { mimeType, text: Buffer.from(bytes).toString("utf8") };
+  return { mimeType, blob: bytes };
 }

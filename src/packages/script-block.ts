@@ -13,7 +13,7 @@ export function requirementsOf(code: string): string[] | undefined {
   const blocks = starts.map((at) => blockAt(lines, at)).filter((block) => block !== undefined);
   if (blocks.length === 0)
     throw malformed("it has no line `# ///` at its end, or a line in it does not begin with `#`");
-  if (blocks.length > 1) throw malformed("there are two of them");
+  if (blocks.length > 1) throw malformed("Multiple script blocks found, and there can be one");
   try {
     const { dependencies } = readToml((blocks[0] ?? []).map((line) => line.replace(/^# ?/, "")).join("\n"));
     if (dependencies === undefined) return undefined;

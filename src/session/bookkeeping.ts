@@ -2,6 +2,8 @@ import type { CellwrightError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { SessionRecord, Store } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { type Chronicle, succeeded } from "./chronicle.ts";
+import type { SaveDisplays } from "./display-files.ts";
 import type { Run } from "./run.ts";
 import { stopStatus } from "./stop.ts";
 
@@ -9,6 +11,10 @@ export interface BookkeepingParts {
   record: SessionRecord;
   store: Store;
   workspace: Workspace;
+  /** The cells that succeeded, as others keep them. */
+  chronicle?: Chronicle | undefined;
+  /** Makes files of the pictures that cells show. */
+  saveDisplays?: SaveDisplays | undefined;
   log: Log;
 }
 
@@ -27,6 +33,29 @@ export class Bookkeeping {
     } catch (error) {
       log.error(`session ${record.id}: cannot write its history`, error);
       run.notices.push("The result could not be written to the session's history: the disk may be full.");
+    }
+  }
+
+  /** For those who keep their own list of cells that succeeded. */
+  async record(run: Run): Promise<void> {
+    const { store, record, chronicle, log } = this.#parts;
+    if (!chronicle || succeeded([run]).length === 0) return;
+    const before = async () => succeeded((await store.history(record.id)).filter(({ id }) => id !== run.id));
+    try {
+      await chronicle.add(run.code, before);
+    } catch (error) {
+      log.warn(`session ${record.id}: cannot write its list of cells`, error);
+    }
+  }
+
+  async saveDisplays(run: Run): Promise<void> {
+    const { saveDisplays, workspace, record, log } = this.#parts;
+    if (!saveDisplays) return;
+    try {
+      run.savedDisplays = await saveDisplays(run.snapshot().outputs, workspace);
+    } catch (error) {
+      log.warn(`session ${record.id}: what a cell showed could not be saved`, error);
+      run.notices.push("What the cell showed could not be saved as files: the disk may be full.");
     }
   }
 

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { WarmSlot } from "../kernels/kernel.ts";
@@ -9,6 +9,8 @@ export interface SessionFoldersParts {
   store: Store;
   /** The user's own folder that all sessions work in, instead of one for each. */
   sharedWorkspaceDir?: string | undefined;
+  /** What new ids look like. */
+  ids?: "short" | "uuid" | undefined;
   log: Log;
 }
 
@@ -22,7 +24,7 @@ export class SessionFolders {
 
   /** An id that nobody has, claimed for this process. */
   async claimNew(): Promise<string> {
-    const id = randomBytes(12).toString("base64url");
+    const id = this.#parts.ids === "uuid" ? randomUUID() : randomBytes(12).toString("base64url");
     await this.#parts.store.claim(id);
     return id;
   }

@@ -22,6 +22,8 @@ export class HeldKernel {
   #starting = false;
   /** Why the next cell finds no variables, until it has been told. */
   #loss: string | undefined;
+  /** The kernel before was lost, and not given up by anybody's wish. */
+  #isMissed = false;
 
   constructor(
     language: Language,
@@ -85,9 +87,19 @@ export class HeldKernel {
     return loss;
   }
 
+  /** Whether the kernel takes the place of one that was lost. Asking counts as telling. */
+  takeMissed(): boolean {
+    const isMissed = this.#isMissed;
+    this.#isMissed = false;
+    return isMissed;
+  }
+
   /** Ends a kernel that is of no more use. */
   async drop(kernel: Kernel): Promise<void> {
-    if (this.#current === kernel) this.#current = undefined;
+    if (this.#current === kernel) {
+      this.#current = undefined;
+      this.#isMissed = true;
+    }
     await kernel.dispose();
   }
 
@@ -96,6 +108,7 @@ export class HeldKernel {
     // Whoever never had a kernel has nothing to miss.
     if (this.#current || loss === undefined) this.#loss = loss;
     if (this.#current) await this.drop(this.#current);
+    this.#isMissed = loss !== undefined;
   }
 
   #take(kernel: Kernel): void {

@@ -9,6 +9,10 @@ export interface ReplayOptions {
   /** How long one cell may take, and how long to stop when it was told to. */
   timeoutMs: number;
   graceMs: number;
+  /** Whether lines that are shell commands are run as such, as far as that is done again. */
+  commands: boolean;
+  /** Whether they are run as IPython runs them without us. */
+  classic?: boolean | undefined;
   progress: (message: string) => void;
 }
 
@@ -41,6 +45,27 @@ export async function replay(kernel: Kernel, cells: Execution[], options: Replay
   return { unusable: false, notice: summary(kept.length, { diverged, stopped }) };
 }
 
+/** What became of each cell that failed now. `unusable`: the kernel hangs and must not be used. */
+export interface ReplayedAll {
+  failures: { cell: number; error: string }[];
+  unusable: boolean;
+}
+
+/** Runs cells that succeeded again in a fresh kernel, all of them, whatever becomes of one. */
+export async function replayAll(kernel: Kernel, codes: string[], options: ReplayOptions): Promise<ReplayedAll> {
+  const failures: ReplayedAll["failures"] = [];
+  for (const [index, code] of codes.entries()) {
+    const cell = index + 1;
+    options.progress(`running the session's earlier cells again, ${cell} of ${codes.length}`);
+    const again = await runAgain(kernel, { code }, options);
+    if (again?.error !== undefined) failures.push({ cell, error: again.error });
+    if (again) continue;
+    failures.push({ cell, error: "TimeoutError: it did not end" });
+    return { failures, unusable: true };
+  }
+  return { failures, unusable: false };
+}
+
 const STARTED = "The kernel was gone, so the session's earlier cells were run again, but";
 const NOTHING_BACK = "Its variables are lost, files are kept.";
 
@@ -58,7 +83,11 @@ interface RunAgain {
 }
 
 /** Undefined: the cell neither ended nor stopped in time. */
-async function runAgain(kernel: Kernel, cell: Execution, options: ReplayOptions): Promise<RunAgain | undefined> {
+async function runAgain(
+  kernel: Kernel,
+  cell: Pick<Execution, "code">,
+  options: ReplayOptions,
+): Promise<RunAgain | undefined> {
   const over = new AbortController();
   try {
     return await Promise.race([collect(kernel, cell, options), patienceEnds(kernel, options, over.signal)]);
@@ -79,21 +108,21 @@ async function patienceEnds(kernel: Kernel, options: ReplayOptions, over: AbortS
   }
 }
 
-async function collect(kernel: Kernel, cell: Execution, { signal }: ReplayOptions): Promise<RunAgain> {
+async function collect(kernel: Kernel, cell: Pick<Execution, "code">, options: ReplayOptions): Promise<RunAgain> {
   const outputs = new Outputs(defaultOutputLimits);
-  const error = await consume(kernel, cell, signal, outputs).catch((reason: Error) => reason.message);
+  const error = await consume(kernel, cell, options, outputs).catch((reason: Error) => reason.message);
   return { status: error === undefined ? "ok" : "error", text: textOf(outputs.list()), ...(error ? { error } : {}) };
 }
 
 async function consume(
   kernel: Kernel,
-  { code }: Execution,
-  signal: AbortSignal,
+  { code }: Pick<Execution, "code">,
+  { signal, commands, classic }: ReplayOptions,
   outputs: Outputs,
 ): Promise<string | undefined> {
-  await kernel.prepare?.(code, { signal });
+  await kernel.prepare?.(code, { signal, commands });
   let error: string | undefined;
-  for await (const event of kernel.execute(code)) {
+  for await (const event of kernel.execute(code, { commands: commands ? "again" : undefined, classic })) {
     outputs.add(event);
     if (event.type === "error") error = nameOf(event);
   }

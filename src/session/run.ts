@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
+import type { CellwrightError } from "../errors.ts";
 import type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Language } from "../execution.ts";
+import type { Preparation } from "../kernels/kernel.ts";
 import type { Spill } from "../store/store.ts";
+import type { SavedDisplay } from "./display-files.ts";
 import { EventQueue } from "./event-queue.ts";
 import { defaultOutputLimits, type OutputLimits, Outputs } from "./outputs.ts";
 import type { StopReason } from "./stop.ts";
@@ -22,11 +25,22 @@ export class Run {
   readonly stopping = new AbortController();
   phase: RunPhase = "queued";
   stopReason: StopReason | undefined;
+  /** Its kernel is gone, and why: it died, or did not stop when it was told to. */
+  lost: string | undefined;
+  /** What was installed for it. */
+  preparation: Preparation | undefined;
+  /** Why it was not run: it needs what cannot be had. */
+  obstacle: CellwrightError | undefined;
+  /** It ran in a kernel that took the place of one that was lost. */
+  hasFreshKernel = false;
+  /** What was run again before it, to rebuild its kernel. */
+  restored: { cells: number; failures: { cell: number; error: string }[] } | undefined;
   /** The store knows that it was about to run. */
   journaled = false;
   status: ExecutionStatus = "running";
   executionCount: number | null = null;
   files: FileChange[] = [];
+  savedDisplays: SavedDisplay[] = [];
   readonly notices: string[] = [];
   /** What a slow start is doing now, for progress. */
   startMessage = "";

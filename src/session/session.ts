@@ -7,10 +7,11 @@ import type {
   InstallOptions,
   Kernel,
   KernelInfo,
+  PrepareOptions,
   Variable,
 } from "../kernels/kernel.ts";
 import { LOST_NOTICE, type SessionRecord } from "../store/store.ts";
-import type { Workspace } from "../workspace/workspace.ts";
+import type { Mark, Workspace } from "../workspace/workspace.ts";
 import { Bookkeeping, type BookkeepingParts } from "./bookkeeping.ts";
 import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
 import { type LateOutput, LateOutputs } from "./late-outputs.ts";
@@ -35,6 +36,11 @@ export interface RunOptions {
   variables?: Record<string, Json | Uint8Array>;
   /** Asks the user on behalf of `input()`. */
   onInput?: ExecuteOptions["onInput"];
+  script?: ExecuteOptions["script"];
+  /** What becomes of a cell that imports what cannot be had; by default it is not run. */
+  imports?: PrepareOptions["imports"];
+  /** Told what is being installed for the cell. */
+  onInstall?: ((message: string) => void) | undefined;
 }
 
 /** One conversation with kernels: cells in turn, time limits, stopping, restarting, history. */
@@ -50,10 +56,15 @@ export class Session {
   #runs: Run[] = [];
   readonly #late = new LateOutputs();
   #closed = false;
+  #finishedCells = 0;
+  /** What the workspace held after the last cell, where changes between cells are told, too. */
+  #mark: Mark | undefined;
+  #beganMs: number;
 
   /** `losses`: what the next cell of a language is told of the variables it misses. */
   constructor(parts: SessionParts, losses?: Partial<Record<Language, string>>) {
     this.#parts = parts;
+    this.#beganMs = parts.now();
     this.#books = new Bookkeeping(parts);
     this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#current?.lose(kernel, reason) ?? false, losses);
   }
@@ -77,6 +88,14 @@ export class Session {
   get busy(): boolean {
     return this.#current !== undefined || this.#waiting.size > 0;
   }
+  /** Cells that ended, in whatever way, since it was opened here or reset. */
+  get finishedCells(): number {
+    return this.#finishedCells;
+  }
+  /** How long it has been since then. */
+  get uptimeMs(): number {
+    return this.#parts.now() - this.#beganMs;
+  }
   get idleMs(): number {
     return this.busy ? 0 : this.#parts.now() - Date.parse(this.#parts.record.lastUsedAt);
   }
@@ -88,6 +107,8 @@ export class Session {
     const cancel = () => void this.#stop(run, "cancelled");
     if (options.signal?.aborted) cancel();
     options.signal?.addEventListener("abort", cancel, { once: true });
+    // No time at all is no time to begin.
+    if (options.timeoutMs === 0) void this.#stop(run, "timeout");
     this.#turns = this.#turns.then(async () => {
       try {
         await this.#turn(run, (turn) => this.#runCell(turn, options));
@@ -147,6 +168,8 @@ export class Session {
     this.#refuseIfClosed();
     this.#parts.record.cellsBeforeReset = this.#parts.record.cells;
     await this.#endKernel("reset");
+    this.#finishedCells = 0;
+    this.#beganMs = this.#parts.now();
   }
 
   /** Ends the kernel because nobody used it; the next cell gets a fresh one and is told so. */
@@ -185,6 +208,14 @@ export class Session {
     return started;
   }
 
+  /** Starts its kernel, if it has none, and rebuilds it; what became of that is told with the next cell. */
+  async wake(): Promise<void> {
+    this.#refuseIfClosed();
+    const woken = this.#turns.then(() => this.#kernels.wake());
+    this.#turns = woken.catch(() => {});
+    await woken;
+  }
+
   /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
   takeLate(): LateOutput[] {
     for (const run of this.#late.runs()) void this.#books.save(run);
@@ -216,11 +247,13 @@ export class Session {
     // Whoever stopped this cell may still be killing its kernel: the next cell must not start in it.
     await this.#stopping;
     this.#current = undefined;
+    this.#finishedCells += 1;
     this.touch();
     settle();
   }
 
-  async #runCell(turn: Turn, { env, variables, onInput, timeoutMs }: RunOptions): Promise<void> {
+  async #runCell(turn: Turn, options: RunOptions): Promise<void> {
+    const { env, variables, onInput, timeoutMs, script } = options;
     const { run } = turn;
     const { store, workspace } = this.#parts;
     run.phase = "starting";
@@ -228,20 +261,23 @@ export class Session {
     if (run.language === "python" && env !== undefined && !(await this.#kernels.runIn(env))) {
       run.notices.push(`env=\`${env}\` was ignored: this session already runs in ${kernel.info.description}.`);
     }
-    const mark = await workspace.mark();
+    const mark = this.#mark ?? (await workspace.mark());
     await store.begin(this.id, run.snapshot());
     run.journaled = true;
     this.#parts.record.cells += 1;
     // It may die before the cell is run in it; then another one can take its place.
     for (let ready = false; !ready; ready = this.#kernels.of(run.language).current === kernel) {
       kernel = await this.#kernels.forCell(run, env);
-      const obstacle = await this.#kernels.prepare(kernel, run);
+      const obstacle = await this.#kernels.prepare(kernel, run, options);
       if (obstacle) return this.#books.couldNotRun(run, obstacle);
       if (run.stopReason) return this.#books.neverRan(run);
     }
     const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
     const timeLimit = timeoutMs ?? this.#parts.defaultTimeoutMs;
-    const events = kernel.execute(run.code, { variables, onInput, onLate, timeoutMs: timeLimit });
+    const { classic } = this.#parts;
+    const commands = this.#parts.commands ? ("run" as const) : undefined;
+    const told = { variables, onInput, onLate, script, commands, classic };
+    const events = kernel.execute(run.code, { ...told, timeoutMs: timeLimit });
     await this.#follow(turn, { kernel, events, mark, timeoutMs: timeLimit });
   }
 
@@ -256,6 +292,7 @@ export class Session {
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs + slackMs);
     run.phase = "running";
     const ended = await turn.follow(kernel, events);
+    run.lost = ended.lost;
     if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);
     clearTimeout(timer);
     const reason = run.stopReason;
@@ -264,9 +301,12 @@ export class Session {
     const closed = run.end(reason ? stopStatus(reason) : ended.status);
     turn.end();
     await closed;
+    await this.#books.saveDisplays(run);
     await this.#books.noteChanges(run, mark);
+    if (this.#parts.saveDisplays) this.#mark = await this.#parts.workspace.mark();
     if (run.files.length > 0) this.filesChanged(run.files.map(({ path }) => path));
     await this.#books.save(run);
+    await this.#books.record(run);
   }
 
   /** The one place where a cell is stopped: interrupt, grace, kill. Resolves when the cell is over. */

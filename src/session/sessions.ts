@@ -1,9 +1,19 @@
 import { CellwrightError } from "../errors.ts";
 import type { Language } from "../execution.ts";
-import { type Environment, type KernelInfo, type KernelProvider, ORPHAN_TTL_MS } from "../kernels/kernel.ts";
+import {
+  type Environment,
+  type EnvironmentLook,
+  type InstallOptions,
+  type KernelInfo,
+  type KernelProvider,
+  ORPHAN_TTL_MS,
+} from "../kernels/kernel.ts";
 import type { SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
+import { Chronicle, isFileName } from "./chronicle.ts";
+import type { SaveDisplays } from "./display-files.ts";
 import { SessionFolders, type SessionFoldersParts } from "./folders.ts";
+import { Places } from "./places.ts";
 import { Reserve } from "./reserve.ts";
 import { Session } from "./session.ts";
 import { FRESH_KERNEL_NOW } from "./stop.ts";
@@ -14,6 +24,9 @@ const sweepEveryMs = (ttlMs: number) => Math.min(Math.max(ttlMs / 4, 500), 30_00
 /** A live kernel answers in milliseconds; one that is stuck in native code is taken over later, or not at all. */
 const ADOPTION_TIMEOUT_MS = 10_000;
 
+/** Ids that are still known to have expired; a caller that comes back much later finds no trace. */
+const REMEMBERED_EXPIRED = 10_000;
+
 /** Whose sessions they are where nobody has to say who they are. */
 export const LOCAL_OWNER = "local";
 
@@ -23,9 +36,21 @@ export interface SessionsConfig extends SessionFoldersParts {
   defaultTimeoutMs: number;
   /** 0: never. */
   ttlMs: number;
+  /** What is not used for so long is not only put to sleep but forgotten, with its files. */
+  forgetExpired?: boolean;
+  /** How often idle sessions are looked for. Otherwise often enough for their lifetime. */
+  sweepMs?: number | undefined;
   keepDays: number;
   maxSessions: number;
-  restore?: "none" | "replay";
+  restore?: "none" | "replay" | "replay-all";
+  /** Whether lines of Python cells that are shell commands are run by a shell. */
+  commands?: boolean;
+  /** Where a list of each session's cells that succeeded is kept, too: among its files, or beside them by its name. */
+  cellsFile?: "none" | "inside" | "beside";
+  /** Whether cells of Python are run as IPython runs them without us. */
+  classic?: boolean;
+  /** Makes files of the pictures that cells show. Then files that change between cells are told with the next one. */
+  saveDisplays?: SaveDisplays | undefined;
   /** Kernels kept ready for sessions to come. */
   warm: number;
   now?: () => number;
@@ -37,6 +62,9 @@ export interface SessionSummary {
   state: "busy" | "idle" | "asleep" | "closed" | "in use elsewhere";
   kernel?: string;
 }
+
+/** Where a new session runs, and what is told of that. */
+export type AboutEnvironment = { [Key in "env" | "envLabel" | "python"]?: string | undefined };
 
 /** Told which files of a session were created, changed or deleted, after the fact. */
 export type FileWatcher = (session: Session, paths: string[]) => void;
@@ -50,9 +78,16 @@ export class Sessions {
   readonly #opening = new Map<string, Promise<Session | undefined>>();
   /** Names that are being given to new sessions just now. */
   readonly #naming = new Set<string>();
+  readonly #obtaining = new Map<string, Promise<Session>>();
   readonly #folders: SessionFolders;
   readonly #reserve: Reserve;
+  /** For sessions of one use, which wait where others are refused. */
+  readonly #places: Places;
+  readonly #passing = new Set<Session>();
+  readonly #removing = new Set<Promise<void>>();
   readonly #savedUse = new Map<string, string>();
+  /** The newest of those that are gone because nobody used them. */
+  readonly #expired = new Set<string>();
   readonly #fileWatchers = new Set<FileWatcher>();
   readonly #sweeper: NodeJS.Timeout;
   #disposed: Promise<void> | undefined;
@@ -62,9 +97,10 @@ export class Sessions {
     this.#now = config.now ?? Date.now;
     this.#folders = new SessionFolders(config);
     this.#reserve = new Reserve({ ...config, folders: this.#folders });
+    this.#places = new Places(config.maxSessions);
     this.#sweeper = setInterval(
       () => void this.sweep().catch((error) => config.log.error("sweep failed", error)),
-      sweepEveryMs(config.ttlMs || Number.POSITIVE_INFINITY),
+      config.sweepMs ?? sweepEveryMs(config.ttlMs || Number.POSITIVE_INFINITY),
     );
     this.#sweeper.unref();
   }
@@ -95,14 +131,36 @@ export class Sessions {
     }
   }
 
-  async #create(owner: string, { name, env }: { name?: string; env?: string | undefined }): Promise<Session> {
+  /** The owner's session of that name that this process has open. Any text can be a name here, and is only that. */
+  async named(owner: string, name: string): Promise<Session | undefined> {
+    const session = [...this.#open.values()].find(({ record }) => record.owner === owner && record.name === name);
+    if (!session || (await this.#expire(session))) return undefined;
+    session.touch();
+    return session;
+  }
+
+  /** The same, begun if there is none. Who asks at the same time gets the same one. */
+  async obtain(owner: string, name: string, about: AboutEnvironment = {}): Promise<Session> {
+    const known = await this.named(owner, name);
+    if (known) return known;
+    this.#refuseWhenDisposed();
+    const key = JSON.stringify([owner, name]);
+    const obtaining = this.#obtaining.get(key);
+    if (obtaining) return obtaining;
+    this.#admit();
+    const begun = this.#create(owner, { name, ...about }).finally(() => this.#obtaining.delete(key));
+    this.#obtaining.set(key, begun);
+    return begun;
+  }
+
+  async #create(owner: string, { name, ...environment }: { name?: string } & AboutEnvironment): Promise<Session> {
     const id = this.#reserve.take() ?? (await this.#folders.claimNew());
     const now = new Date(this.#now()).toISOString();
     const record: SessionRecord = {
       id,
       owner,
-      ...(name ? { name } : {}),
-      ...(env ? { env } : {}),
+      ...(name === undefined ? {} : { name }),
+      ...given(environment),
       createdAt: now,
       lastUsedAt: now,
       cells: 0,
@@ -121,6 +179,39 @@ export class Sessions {
     const session = await this.#find(owner, idOrName);
     session.touch();
     return session;
+  }
+
+  /** Whether a session of that id is gone because nobody used it. */
+  hasExpired(owner: string, id: string): boolean {
+    return this.#expired.has(JSON.stringify([owner, id]));
+  }
+
+  /** A session that nobody here knows of, but whose files others have left: `filesOf` shows them. */
+  async enroll(owner: string, found: Pick<SessionRecord, "id" | "createdAt" | "lastUsedAt">): Promise<Session> {
+    this.#refuseWhenDisposed();
+    const record = { ...found, owner, cells: 0 };
+    return (await this.#opening.get(found.id)) ?? this.#whileOpening(found.id, () => this.#enroll(record));
+  }
+
+  async #enroll(record: SessionRecord): Promise<Session> {
+    const { store } = this.#config;
+    if ((await store.sessions()).some(({ id }) => id === record.id)) {
+      throw new CellwrightError("session_not_found", `There is no session \`${record.id}\`.`);
+    }
+    const session = await this.#reopen(record);
+    await store.saveSession({ ...record });
+    if (await this.#expire(session)) throw new CellwrightError("session_not_found", `\`${record.id}\` has expired.`);
+    return session;
+  }
+
+  /** What is in a session's folder on another machine, whether or not it is known here. Undefined: there is none. */
+  filesOf(id: string): Workspace | undefined {
+    return this.#config.provider.workspace?.(id);
+  }
+
+  /** The folder with the folders of all sessions, where that is on another machine. */
+  get allFiles(): Workspace | undefined {
+    return this.#config.provider.allFiles;
   }
 
   async list(owner: string): Promise<SessionSummary[]> {
@@ -151,6 +242,11 @@ export class Sessions {
     return (await this.#config.provider.environments?.(signal)) ?? [];
   }
 
+  /** One of them, looked at closely. Undefined where there are none to choose from. */
+  async environment(env: string | undefined, options: InstallOptions): Promise<EnvironmentLook | undefined> {
+    return this.#config.provider.environment?.(env, options);
+  }
+
   /** Ends a session for good. Its files and history can still be read for a while, unless they are to go too. */
   async close(session: Session, { deleteFiles = false } = {}): Promise<void> {
     await session.close("closed");
@@ -158,6 +254,34 @@ export class Sessions {
     const { store } = this.#config;
     if (deleteFiles) return store.forget(session.id);
     await this.#putAway({ ...session.record, endedAt: new Date(this.#now()).toISOString() });
+  }
+
+  /**
+   * A session for one use, which is gone afterwards with its files; nobody waits for that. Where there are as many
+   * sessions as may be, it waits for one of its kind to end.
+   */
+  async once<T>(owner: string, signal: AbortSignal, use: (session: Session) => Promise<T>): Promise<T> {
+    const leave = await this.#places.take(signal);
+    let session: Session | undefined;
+    try {
+      session = await this.create(owner);
+      this.#passing.add(session);
+      return await use(session);
+    } finally {
+      const removed = this.#remove(session).finally(() => {
+        leave();
+        this.#removing.delete(removed);
+      });
+      this.#removing.add(removed);
+    }
+  }
+
+  async #remove(session: Session | undefined): Promise<void> {
+    if (!session) return;
+    await this.close(session, { deleteFiles: true }).catch((error) =>
+      this.#config.log.warn(`session ${session.id} stays behind`, error),
+    );
+    this.#passing.delete(session);
   }
 
   /** Starts kernels for sessions to come, `--warm` of them. Returns at once. */
@@ -197,8 +321,9 @@ export class Sessions {
 
   /** Ends the kernels of sessions that nobody uses, and forgets what is older than it is kept. */
   async sweep(): Promise<void> {
-    const { ttlMs, store, keepDays, log } = this.#config;
+    const { ttlMs, store, log } = this.#config;
     for (const session of this.#open.values()) {
+      if (await this.#expire(session)) continue;
       if (ttlMs > 0 && session.hasKernel && session.idleMs >= ttlMs) {
         log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, its kernel is ended`);
         await session.sleep(
@@ -210,16 +335,49 @@ export class Sessions {
         this.#savedUse.set(session.id, session.record.lastUsedAt);
       }
     }
-    const oldest = this.#now() - keepDays * 86_400_000;
     for (const record of await store.sessions()) {
       const open = this.#open.get(record.id);
-      if (Date.parse(record.lastUsedAt) > oldest || open?.hasKernel || open?.busy) continue;
-      if (!open && !(await store.claim(record.id))) continue;
-      log.info(`session ${record.id}: not used for ${keepDays} days, forgotten`);
-      this.#open.delete(record.id);
-      this.#savedUse.delete(record.id);
-      await store.forget(record.id);
+      if (!this.#isOld(record) || open?.hasKernel || open?.busy) continue;
+      await this.#forgetOld(record);
     }
+    if (this.#config.forgetExpired) await store.removeOrphans?.(ttlMs);
+  }
+
+  /** Where sessions do not outlive their lifetime, ends one that is over it. True if it did. */
+  async #expire(session: Session): Promise<boolean> {
+    const { ttlMs, forgetExpired, log } = this.#config;
+    if (!forgetExpired || ttlMs === 0 || session.idleMs <= ttlMs) return false;
+    log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, forgotten`);
+    this.#savedUse.delete(session.id);
+    this.#rememberExpired(session.record);
+    await this.close(session, { deleteFiles: true });
+    return true;
+  }
+
+  /** Not used for longer than anything is kept. */
+  #isOld({ lastUsedAt }: SessionRecord): boolean {
+    const { ttlMs, forgetExpired, keepDays } = this.#config;
+    const keptMs = forgetExpired && ttlMs > 0 ? ttlMs : keepDays * 86_400_000;
+    return Date.parse(lastUsedAt) < this.#now() - keptMs;
+  }
+
+  #rememberExpired({ owner, id }: SessionRecord): void {
+    this.#expired.add(JSON.stringify([owner, id]));
+    const [oldest] = this.#expired;
+    if (oldest !== undefined && this.#expired.size > REMEMBERED_EXPIRED) this.#expired.delete(oldest);
+  }
+
+  /** False if another process has it. */
+  async #forgetOld(record: SessionRecord): Promise<boolean> {
+    const { store, log } = this.#config;
+    const { id } = record;
+    if (!this.#open.has(id) && !(await store.claim(id))) return false;
+    if (this.#config.forgetExpired) this.#rememberExpired(record);
+    log.info(`session ${id}: not used for longer than it is kept, forgotten`);
+    this.#open.delete(id);
+    this.#savedUse.delete(id);
+    await store.forget(id);
+    return true;
   }
 
   /** Ends all kernels and lets go of all sessions. */
@@ -236,9 +394,10 @@ export class Sessions {
     await Promise.all(
       [...this.#open.values()].map(async (session) => {
         await session.close("shutdown");
-        await this.#putAway(session.record);
+        if (!this.#passing.has(session)) await this.#putAway(session.record);
       }),
     ).catch((error) => log.error("a session could not be put away", error));
+    await Promise.all(this.#removing);
     await provider.dispose();
     await this.#reserve.forget();
   }
@@ -246,9 +405,11 @@ export class Sessions {
   async #find(owner: string, idOrName: string): Promise<Session> {
     this.#refuseWhenDisposed();
     const open = this.#open.get(idOrName);
-    if (open?.record.owner === owner) return open;
+    if (open?.record.owner === owner && !(await this.#expire(open))) return open;
     const record = await this.#findRecord(owner, idOrName);
-    if (!record) throw new CellwrightError("session_not_found", `There is no session \`${idOrName}\`.`);
+    const isOver = record && this.#config.forgetExpired && !this.#open.has(record.id) && this.#isOld(record);
+    if (!record || (isOver && (await this.#forgetOld(record))))
+      throw new CellwrightError("session_not_found", `There is no session \`${idOrName}\`.`);
     return (await this.#opening.get(record.id)) ?? this.#whileOpening(record.id, () => this.#reopen(record));
   }
 
@@ -286,7 +447,7 @@ export class Sessions {
   }
 
   async #build(record: SessionRecord, loss?: string): Promise<Session> {
-    const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none" } = this.#config;
+    const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none", commands } = this.#config;
     const folder = await this.#folders.of(record.id);
     const losses: Partial<Record<Language, string>> = {};
     if (loss) {
@@ -295,11 +456,14 @@ export class Sessions {
       // A program that crashed had not saved its latest count.
       record.cells = Math.max(record.cells, history.length);
     }
+    const workspace = provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir);
     return new Session(
       {
         record,
         folder,
-        workspace: provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir),
+        workspace,
+        chronicle: this.#chronicle(record, workspace),
+        commands,
         provider,
         store,
         log,
@@ -307,12 +471,22 @@ export class Sessions {
         now: this.#now,
         defaultTimeoutMs,
         restore,
+        classic: this.#config.classic,
+        saveDisplays: this.#config.saveDisplays,
         filesChanged: (session, paths) => {
           for (const watcher of this.#fileWatchers) watcher(session, paths);
         },
       },
       losses,
     );
+  }
+
+  /** Beside the sessions' folders there is one file for each name, so that only the local user's sessions have them. */
+  #chronicle({ id, name = id, owner }: SessionRecord, workspace: Workspace): Chronicle | undefined {
+    const { cellsFile = "none", provider } = this.#config;
+    if (cellsFile === "inside") return new Chronicle(workspace, "history.txt");
+    if (cellsFile === "none" || !provider.allFiles || owner !== LOCAL_OWNER || !isFileName(name)) return undefined;
+    return new Chronicle(provider.allFiles, `${name}.txt`);
   }
 
   /** Lets go of a session that has no kernel any more. A full disk is no reason to keep its temporary folder. */
@@ -351,6 +525,11 @@ export class Sessions {
 }
 
 const lossAfterRestart = `Cellwright was restarted since this session's last cell. ${FRESH_KERNEL_NOW}`;
+
+/** What has a value. */
+function given(about: AboutEnvironment): { [Key in keyof AboutEnvironment]?: string } {
+  return Object.fromEntries(Object.entries(about).filter(([, value]) => value));
+}
 
 function stateOf(session: Session | undefined): SessionSummary["state"] {
   if (!session?.hasKernel) return "asleep";

@@ -4,7 +4,8 @@ export type StopReason = "timeout" | "cancelled" | "interrupted" | "reset" | "cl
 /** How long an interrupted cell may take to stop before its kernel is killed. Long enough for a `finally`. */
 export const STOP_GRACE_MS = 2_000;
 
-export const FRESH_KERNEL_NEXT = "Its variables are lost, files are kept. The next cell gets a fresh kernel.";
+export const FRESH_KERNEL_NEXT =
+  "Its state was lost: variables are gone, files are kept. The next cell gets a fresh kernel.";
 export const FRESH_KERNEL_NOW =
   "This cell ran in a fresh kernel: variables from before are gone, files and history are kept.";
 

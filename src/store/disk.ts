@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readdir, rename } from "node:fs/promises";
+import { mkdir, readdir, rename, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
@@ -15,17 +15,32 @@ import { writing } from "./system-error.ts";
 /** Records read at the same time: enough to be quick, few enough to leave file descriptors to others. */
 const READ_AT_ONCE = 32;
 
-/** Opens, or makes, a store in plain files: `sessions/<id>/` for each session, `trash/` for what is being removed. */
-export async function openDiskStore({ dataDir, log }: { dataDir: string; log: Log }): Promise<Store> {
-  await mkdir(join(dataDir, "sessions"), { recursive: true, mode: 0o700 });
-  await mkdir(join(dataDir, "trash"), { recursive: true, mode: 0o700 });
-  const store = new DiskStore(dataDir, log, await thisClaimant());
+/**
+ * Opens, or makes, a store in plain files: `sessions/<id>/` for each session, unless these have a folder elsewhere;
+ * `trash/` beside it for what is being removed.
+ */
+export async function openDiskStore({ dataDir, sessionsDir, log }: DiskStoreParts): Promise<Store> {
+  const folders = {
+    sessions: sessionsDir ?? join(dataDir, "sessions"),
+    // On the same disk as the sessions: what is removed is renamed first.
+    trash: sessionsDir === undefined ? join(dataDir, "trash") : join(sessionsDir, ".trash"),
+  };
+  for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true, mode: 0o700 });
+  const store = new DiskStore(folders, log, await thisClaimant());
   store.start();
   return store;
 }
 
+export interface DiskStoreParts {
+  dataDir: string;
+  /** Where sessions live, if not in the data folder. */
+  sessionsDir?: string | undefined;
+  log: Log;
+}
+
 class DiskStore implements Store {
-  readonly #dataDir: string;
+  readonly #sessionsDir: string;
+  readonly #trashDir: string;
   readonly #log: Log;
   readonly #claimant: Claimant;
   /** Sessions that are written to; of the others nothing is kept in memory. */
@@ -37,14 +52,15 @@ class DiskStore implements Store {
   #cleaning: Promise<void> | undefined;
   #refreshing: NodeJS.Timeout | undefined;
 
-  constructor(dataDir: string, log: Log, claimant: Claimant) {
-    this.#dataDir = dataDir;
+  constructor(folders: { sessions: string; trash: string }, log: Log, claimant: Claimant) {
+    this.#sessionsDir = folders.sessions;
+    this.#trashDir = folders.trash;
     this.#log = log;
     this.#claimant = claimant;
   }
 
   async sessions(): Promise<SessionRecord[]> {
-    const ids = (await readdir(join(this.#dataDir, "sessions"))).filter(isSessionId);
+    const ids = (await readdir(this.#sessionsDir)).filter(isSessionId);
     const records: SessionRecord[] = [];
     for (let start = 0; start < ids.length; start += READ_AT_ONCE) {
       const batch = await Promise.all(ids.slice(start, start + READ_AT_ONCE).map((id) => this.#record(id)));
@@ -132,9 +148,23 @@ class DiskStore implements Store {
     }
     await this.#close(sessionId);
     this.#claimed.delete(sessionId);
-    const trash = join(this.#dataDir, "trash", randomUUID());
+    const trash = join(this.#trashDir, randomUUID());
     await rename(folder, trash);
     await removeFolder(trash, this.#disposing.signal);
+  }
+
+  async removeOrphans(unusedForMs: number): Promise<void> {
+    const newestMs = Date.now() - unusedForMs;
+    for (const name of await readdir(this.#sessionsDir)) {
+      const folder = join(this.#sessionsDir, name);
+      if (folder === this.#trashDir) continue;
+      const isOld = await stat(folder).then(
+        (found) => found.isDirectory() && found.mtimeMs < newestMs,
+        () => false,
+      );
+      // It refuses where there is something in it, or where a session has just begun.
+      if (isOld) await rmdir(folder).catch(() => {});
+    }
   }
 
   async folder(sessionId: string): Promise<string> {
@@ -166,13 +196,14 @@ class DiskStore implements Store {
 
   /** Removes what a program that ended meanwhile was still removing. */
   async #emptyTrash(): Promise<void> {
-    const trash = join(this.#dataDir, "trash");
-    for (const name of await readdir(trash)) await removeFolder(join(trash, name), this.#disposing.signal);
+    for (const name of await readdir(this.#trashDir)) {
+      await removeFolder(join(this.#trashDir, name), this.#disposing.signal);
+    }
   }
 
   #session(id: string): DiskSession {
     if (!isSessionId(id)) throw new CellwrightError("session_not_found", "There is no session with this id.");
-    return this.#open.get(id) ?? new DiskSession(id, join(this.#dataDir, "sessions", id));
+    return this.#open.get(id) ?? new DiskSession(id, join(this.#sessionsDir, id));
   }
 
   /** For writing: its journal stays open until the session is released. */

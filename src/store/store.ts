@@ -33,6 +33,8 @@ export interface Store {
 
   /** Removes all that is kept of the session, its files included. */
   forget(sessionId: string): Promise<void>;
+  /** Removes what is left of sessions that never came to be: empty folders that nobody touched for so long. */
+  removeOrphans?(unusedForMs: number): Promise<void>;
   /** The session's own folder on this machine; created private to the user. */
   folder(sessionId: string): Promise<string>;
   dispose(): Promise<void>;
@@ -42,6 +44,8 @@ export interface Store {
 export interface Mirror {
   /** Copies what is new. */
   push(sessionId: string, folder: string): Promise<void>;
+  /** Brings the folder of a session up to date, to go on with it. False while another live program uses the session. */
+  claim(sessionId: string, folder: string): Promise<boolean>;
   /** The sessions there that nobody uses. */
   list(): Promise<string[]>;
   /** Copies all of a session into a folder, which is made. */
@@ -66,6 +70,9 @@ export interface SessionRecord {
   owner: string;
   name?: string;
   env?: string;
+  /** What its environment is called to whoever chose it, and its interpreter; where somebody wants to know. */
+  envLabel?: string;
+  python?: string;
   createdAt: string;
   lastUsedAt: string;
   /** Cells run so far. */

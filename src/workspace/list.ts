@@ -1,6 +1,6 @@
 import type { BigIntStats } from "node:fs";
+import { entryOf } from "./entry.ts";
 import { entries as entriesOf, type Folder, look, type Name } from "./folder.ts";
-import { mimeTypeOf } from "./mime.ts";
 import { MAX_DEPTH } from "./path.ts";
 import { failedWith } from "./system-error.ts";
 import { isTemporary } from "./temporary.ts";
@@ -64,16 +64,10 @@ function sortedNames(folder: Folder): { sorted: Name[]; all: boolean } {
 
 function described(path: string, stats: BigIntStats): FileEntry {
   const kind = stats.isFile() ? "file" : stats.isDirectory() ? "folder" : "other";
-  return {
+  return entryOf({
     path,
     kind,
     sizeBytes: kind === "file" ? Number(stats.size) : 0,
-    modifiedAt: isoDate(Number(stats.mtimeMs)),
-    mimeType: kind === "folder" ? "inode/directory" : mimeTypeOf(path),
-  };
-}
-
-/** A file's time may be set to a year that JavaScript does not have. */
-function isoDate(timeMs: number): string {
-  return new Date(Math.min(Math.max(timeMs, -8.64e15), 8.64e15)).toISOString();
+    modifiedMs: Number(stats.mtimeMs),
+  });
 }

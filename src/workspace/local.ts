@@ -1,14 +1,16 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CellwrightError } from "../errors.ts";
-import { compare, type Picture, takePicture } from "./changes.ts";
+import { type Picture, takePicture } from "./changes.ts";
+import { compare } from "./compare.ts";
 import type { Folder, OpenFolder } from "./folder.ts";
 import { listFolder } from "./list.ts";
 import { mimeTypeOf } from "./mime.ts";
-import { explain, notFound, type OpenOptions, openPath, type Place } from "./open.ts";
+import { notFound, type OpenOptions, openPath, type Place } from "./open.ts";
 import { openFolder as bestOpenFolder } from "./open-folder.ts";
 import { namesOf, outside, shown } from "./path.ts";
 import { ordinary, readWhole } from "./read.ts";
+import { explain } from "./refusals.ts";
 import { removeTree } from "./remove.ts";
 import { MAX_ENTRIES } from "./scan.ts";
 import { failedWith } from "./system-error.ts";

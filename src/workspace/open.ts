@@ -1,8 +1,8 @@
 import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
-import { CellwrightError } from "../errors.ts";
-import { nearest } from "../nearest.ts";
+import type { CellwrightError } from "../errors.ts";
 import { at, entries, type Folder, look, type OpenFolder } from "./folder.ts";
-import { MAX_DEPTH, namesOf, outside, shown } from "./path.ts";
+import { MAX_DEPTH, namesOf, outside } from "./path.ts";
+import { explain, missing } from "./refusals.ts";
 import { failedWith } from "./system-error.ts";
 
 /** Where a path leads: a name in a folder that is held open. The name is `.` for the workspace itself. */
@@ -76,44 +76,14 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
   }
 }
 
+/** Says which names are near the one that is not there. */
 export function notFound(path: string, folder: Folder, name: string): CellwrightError {
   const there: string[] = [];
   for (const { name: other } of entries(folder)) {
     if (typeof other === "string") there.push(other);
     if (there.length === MAX_SUGGESTIONS_FROM) break;
   }
-  const alike = nearest(name, there).map((other) => `\`${shown(other)}\``);
-  const suggestion = alike.length > 0 ? ` Near it: ${alike.join(", ")}.` : "";
-  return new CellwrightError("file_not_found", `There is no \`${shown(path)}\` in the workspace.${suggestion}`);
-}
-
-/** What the operating system said about a path, in our words. What we have no word for stays as it is. */
-export function explain(error: unknown, path: string): unknown {
-  const say = (ours: "file_not_found" | "invalid_input" | "path_outside_session" | "storage_full", what: string) =>
-    new CellwrightError(ours, `\`${shown(path)}\` ${what}.`, { cause: error });
-  switch (failedWith(error) ? error.code : undefined) {
-    case "ENOENT":
-      return say("file_not_found", "is not in the workspace");
-    case "ENOTDIR":
-      return say("file_not_found", "is not in the workspace: a part of it is not a folder");
-    case "ELOOP":
-    case "EINVAL":
-      return say("path_outside_session", "was refused: a part of it was replaced meanwhile");
-    case "ENAMETOOLONG":
-      return say("invalid_input", "has a name longer than this file system takes (255 bytes)");
-    case "EACCES":
-    case "EPERM":
-      return say("invalid_input", "may not be opened: its permissions forbid it");
-    case "EISDIR":
-    case "ENOTEMPTY":
-    case "EEXIST":
-      return say("invalid_input", "is a folder");
-    case "ENOSPC":
-    case "EDQUOT":
-      return say("storage_full", "could not be written: the disk is full");
-    default:
-      return error;
-  }
+  return missing(path, name, there);
 }
 
 function top(trail: Folder[]): Folder {

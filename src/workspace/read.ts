@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { CellwrightError } from "../errors.ts";
 import { outside, shown } from "./path.ts";
+import { keptChanging, tooLarge } from "./refusals.ts";
 
 const readAsync = promisify(read);
 const fstatAsync = promisify(fstat) as unknown as (fd: number, options: { bigint: true }) => Promise<BigIntStats>;
@@ -36,7 +37,7 @@ export async function readWhole(fd: number, path: string, maxBytes: number): Pro
       if (bytes.length === Number(before.size) && unchanged(before, after) && atRest(after, startMs)) return bytes;
       if (attempt < ATTEMPTS) await sleep(TICK_MS);
     }
-    throw new CellwrightError("kernel_busy", `\`${shown(path)}\` kept changing while it was read.`);
+    throw keptChanging(path);
   } finally {
     closeSync(fd);
   }
@@ -61,9 +62,4 @@ function unchanged(before: BigIntStats, after: BigIntStats): boolean {
 function atRest(stats: BigIntStats, startMs: number): boolean {
   const ageMs = startMs - Number(stats.ctimeMs);
   return ageMs > TICK_MS || ageMs < -TICK_MS;
-}
-
-function tooLarge(path: string, sizeBytes: bigint, maxBytes: number): CellwrightError {
-  const message = `\`${shown(path)}\` has ${sizeBytes} bytes; at most ${maxBytes} can be read at once.`;
-  return new CellwrightError("too_large", message);
 }

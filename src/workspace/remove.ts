@@ -1,7 +1,7 @@
 import { chmodSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import { CellwrightError } from "../errors.ts";
 import { at, entries, type Folder, look, type Name } from "./folder.ts";
+import { keptFilling } from "./refusals.ts";
 import { failedWith } from "./system-error.ts";
 import { temporaryName } from "./temporary.ts";
 
@@ -64,7 +64,7 @@ async function empty(top: Folder): Promise<void> {
     done += 1;
     if (done % BATCH !== 0) return;
     await setImmediate();
-    if (Date.now() > deadlineMs) throw new CellwrightError("kernel_busy", "A folder was filled while it was removed.");
+    if (Date.now() > deadlineMs) throw keptFilling();
   }
 }
 

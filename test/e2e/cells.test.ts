@@ -19,7 +19,7 @@ describe("cells that will not end by themselves", () => {
     const code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass";
     const stopped = await client.run(code, { session_id, timeout_s: 1 });
     expect(stopped.execution.status).toBe("timeout");
-    expect(stopped.text).toContain("Its variables are lost");
+    expect(stopped.text).toContain("Its state was lost: variables are gone");
     const began = performance.now();
     const next = await client.run("'lost' in dir()", { session_id });
     expect(performance.now() - began).toBeLessThan(5_000);

@@ -252,7 +252,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     const own = { session_id: execution.session_id };
     const died = await client.run("print('last words', flush=True)\nimport os; os._exit(1)", own);
     expect(died.structured).toMatchObject({ status: "kernel_died", stdout: "last words\n" });
-    expect(died.text).toContain("variables are lost");
+    expect(died.text).toContain("state was lost: variables are gone");
     expect((await client.run("'z' in dir()", own)).structured).toMatchObject({ status: "ok", result: "False" });
   });
 

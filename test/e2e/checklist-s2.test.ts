@@ -125,7 +125,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
     const code = "while True:\n    try: time.sleep(600)\n    except BaseException: pass";
     const stopped = await run(code, session_id, { timeout_s: 1 });
     expect(stopped.execution.status).toBe("timeout");
-    expect(stopped.text).toContain("variables are lost");
+    expect(stopped.text).toContain("state was lost: variables are gone");
     expect((await run("1 + 1", session_id)).structured).toMatchObject({ status: "ok", result: "2" });
   });
 

@@ -208,7 +208,7 @@ describe("matplotlib", () => {
       const { width, height } = decode(bytes);
       return { width, height, bytes: bytes.length };
     };
-    expect(await size("figsize=(100, 50), dpi=300", "line")).toMatchObject({ width: 3_000, height: 1_500 });
+    expect(await size("figsize=(100, 50), dpi=300", "line")).toMatchObject({ width: 4_096, height: 2_048 });
     const { bytes, width } = await size("figsize=(20, 10)", "noise");
     expect(bytes).toBeLessThanOrEqual(2_000_000);
     expect(width).toBeGreaterThan(800);

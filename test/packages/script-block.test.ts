@@ -41,7 +41,7 @@ describe("the block of a script", () => {
   test.each([
     ["no end", "# /// script\n# dependencies = ['a']\nimport a", "no line `# ///` at its end"],
     ["a line without #", "# /// script\ndependencies = ['a']\n# ///", "no line `# ///` at its end"],
-    ["two blocks", `${block("dependencies = []")}\n\n${block("dependencies = []")}`, "two of them"],
+    ["two blocks", `${block("dependencies = []")}\n\n${block("dependencies = []")}`, "Multiple script blocks found"],
     ["no list", block('dependencies = "a"'), "not a list of strings"],
     ["a number in the list", block('dependencies = ["a", 1]'), "not a list of strings"],
     ["an open list", block('dependencies = ["a"'), "a list is not closed, or a comma is missing in its line 1"],

@@ -80,7 +80,7 @@ describe("execute_code", () => {
     const reply = await call("execute_code", { code: "print so far\ndie" });
     expect(reply.isError).toBeUndefined();
     expect(reply.execution.status).toBe("kernel_died");
-    expect(reply.text).toContain("so far\nThe kernel died: it was told to die. Its variables are lost");
+    expect(reply.text).toContain("so far\nThe kernel died: it was told to die. Its state was lost: variables are gone");
   });
 
   test("a cell over its time is stopped", async () => {

@@ -84,6 +84,7 @@ export function createWorld({
       signal: new AbortController().signal,
       progress: (message) => told.progress.push(message),
       printed: (stream, text) => told.printed.push(`${stream}: ${text}`),
+      tell: () => {},
       ...context,
     });
   };

@@ -32,6 +32,7 @@ const recordSchema = z.object({
     provider: z.string(),
     language: z.enum(["python", "bash"]),
     description: z.string(),
+    workingDir: z.string().optional(),
     walls: z.array(z.string()),
     notes: z.array(z.string()).optional(),
   }),

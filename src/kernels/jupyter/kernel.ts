@@ -9,6 +9,8 @@ import type {
   InstallOptions,
   Kernel,
   KernelInfo,
+  Preparation,
+  PrepareOptions,
   Variable,
 } from "../kernel.ts";
 import { CellRun, type CellRunParts } from "./cell-run.ts";
@@ -29,10 +31,10 @@ export interface KernelLife {
 /** Asks the kernel's own machinery something while a cell runs too; undefined when it cannot answer in time. */
 export type Ask = (question: Question) => Promise<Record<string, unknown> | undefined>;
 /** `pipLines`: which lines of this cell install packages? `refresh`: packages have been installed, look again. */
-export type Question = { inspect: Inspection } | { pipLines: string } | { refresh: true };
+export type Question = { inspect: Inspection } | { pipLines: string; commands?: boolean } | { refresh: true };
 
 export interface KernelInstaller {
-  prepare(code: string, options: InstallOptions): Promise<void>;
+  prepare(code: string, options: PrepareOptions): Promise<Preparation>;
   install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
   /** The kernel is gone: gives up what is on its way. */
   end(): Promise<void>;
@@ -102,7 +104,7 @@ export class JupyterKernel implements Kernel {
   }
 
   async *execute(code: string, options: ExecuteOptions = {}): AsyncGenerator<ExecutionEvent, void> {
-    const { silent = false, variables, onInput, onLate } = options;
+    const { silent = false, onInput, onLate } = options;
     const content = {
       code,
       silent,
@@ -112,7 +114,7 @@ export class JupyterKernel implements Kernel {
       // Otherwise an error makes the kernel refuse what comes next, for a moment.
       stop_on_error: false,
     };
-    const request = this.#message("shell", "execute_request", content, beside(variables));
+    const request = this.#message("shell", "execute_request", content, beside(options));
     const run = this.#begin({ id: request.header.msg_id, options: { silent, onInput }, onLate });
     // A signal on its way is meant for the cell before.
     await this.#interrupting;
@@ -253,13 +255,22 @@ export class JupyterKernel implements Kernel {
 }
 
 /** Variables travel in the request's metadata, bytes as its buffers; `host/kernel.py` unpacks them. */
-function beside(variables: ExecuteOptions["variables"] = {}): Pick<MessageOptions, "metadata" | "buffers"> {
+function beside(options: ExecuteOptions): Pick<MessageOptions, "metadata" | "buffers"> {
+  const { variables = {}, script, commands, classic } = options;
   const entries = Object.entries(variables);
-  if (entries.length === 0) return {};
+  if (entries.length === 0 && !script && !commands && !classic) return {};
   const bytes = entries.filter((entry): entry is [string, Uint8Array] => entry[1] instanceof Uint8Array);
   const values = Object.fromEntries(entries.filter(([, value]) => !(value instanceof Uint8Array)));
   return {
-    metadata: { cellwright: { values, bytes: bytes.map(([name]) => name) } },
+    metadata: {
+      cellwright: {
+        values,
+        bytes: bytes.map(([name]) => name),
+        ...(script ? { script } : {}),
+        ...(commands ? { commands } : {}),
+        ...(classic ? { classic } : {}),
+      },
+    },
     buffers: bytes.map(([, data]) => data),
   };
 }

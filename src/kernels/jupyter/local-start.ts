@@ -74,6 +74,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
       provider: "local",
       language: "python",
       description: describe(environment),
+      ...(walls.jail && { workingDir: walls.jail.workingDir }),
       walls: walls.phrases,
       notes: [...begun.notes, ...walls.notes],
     };

@@ -4,7 +4,7 @@ import type { Walls } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider, StartOptions } from "../kernel.ts";
 import type { EnvironmentsConfig } from "./environments/environment.ts";
-import { findEnvironment, isSameEnvironment } from "./environments/find.ts";
+import { findEnvironment, isSameEnvironment, lookAtEnvironment } from "./environments/find.ts";
 import { listEnvironments } from "./environments/list.ts";
 import { createInstaller } from "./install/installer.ts";
 import { readKernelRecord } from "./kernel-record.ts";
@@ -91,6 +91,8 @@ export function createLocalProvider(config: LocalConfig): KernelProvider {
     },
 
     environments: (signal) => listEnvironments(environments, signal),
+
+    environment: (env, options) => lookAtEnvironment(env, environments, options),
 
     sameEnvironment: (one, other) => isSameEnvironment([one, other], environments),
 

@@ -75,18 +75,20 @@ export function decodeFrames(channel: ChannelName, frames: Uint8Array[], key: st
   const signature = frames[delimiter + 1];
   const parts = frames.slice(delimiter + 2, delimiter + 2 + SIGNED_PARTS);
   if (!signature || parts.length < SIGNED_PARTS || !isSigned(parts, signature, key)) return undefined;
+  return decodeParts(channel, parts, frames.slice(delimiter + 2 + SIGNED_PARTS));
+}
+
+/** The message that these parts are: header, parent, metadata and content as JSON. Undefined: they are none. */
+export function decodeParts(
+  channel: ChannelName,
+  parts: Uint8Array[],
+  buffers: Uint8Array[],
+): JupyterMessage | undefined {
   const [header, parent, metadata] = parts.slice(0, 3).map((part) => parseObject(part, MAX_SMALL_BYTES));
   if (typeof header?.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
   const content = parseObject(parts[3], maxContentBytes.get(header.msg_type) ?? MAX_SMALL_BYTES);
   if (!parent || !metadata || !content) return undefined;
-  return {
-    channel,
-    header: header as unknown as MessageHeader,
-    parent,
-    metadata,
-    content,
-    buffers: frames.slice(delimiter + 2 + SIGNED_PARTS),
-  };
+  return { channel, header: header as unknown as MessageHeader, parent, metadata, content, buffers };
 }
 
 function sign(parts: Uint8Array[], key: string): string {
@@ -119,7 +121,8 @@ const MAX_DEPTH = 1_000;
 /** Shorter ones cannot do harm. */
 const MIN_HARMFUL_BYTES = 100_000;
 
-function parseObject(part: Uint8Array | undefined, maxBytes: number): Record<string, unknown> | undefined {
+/** A JSON object of at most so many bytes that does not unfold into far more; undefined: it is none. */
+export function parseObject(part: Uint8Array | undefined, maxBytes: number): Record<string, unknown> | undefined {
   if (!part || part.length > maxBytes) return undefined;
   if (part.length >= MIN_HARMFUL_BYTES && isHarmful(part)) return undefined;
   try {

@@ -6,8 +6,8 @@ import sys
 
 from _cellwright import imports, mime
 
-# Longest side. A model sees about half of it; the rest is for whoever opens the picture itself.
-_MAX_SIDE_PX = 3000
+# Longest side. A model sees about a third of it; the rest is for whoever opens the picture itself.
+_MAX_SIDE_PX = 4096
 # Of one picture. Noise is drawn again with fewer pixels until it fits.
 _MAX_BYTES = 2_000_000
 # Open figures shown at a time: each takes a moment to draw, and a reply shows ten.

@@ -1,4 +1,6 @@
-import type { InstalledPackage, InstallOptions } from "../kernel.ts";
+import { CellwrightError } from "../../errors.ts";
+import { withCompanions } from "../../packages/companions.ts";
+import type { InstalledPackage, InstallOptions, Preparation, PrepareOptions } from "../kernel.ts";
 import { linkInto, type Packages, requirementsOf } from "./packages/packages.ts";
 
 export interface KernelPackagesParts {
@@ -29,13 +31,34 @@ export class KernelPackages {
   }
 
   /** For a cell that is about to run: what its script block names, and what it imports and lacks. */
-  async prepare(code: string, options: InstallOptions): Promise<void> {
+  async prepare(code: string, { imports = "needed", ...options }: PrepareOptions): Promise<Preparation> {
     if (this.#stale) await this.#refresh();
-    const declared = (requirementsOf(code) ?? []).filter((requirement) => !this.#declared.has(requirement));
-    const missing = (await this.#missing(code)).filter((name) => !declared.includes(name));
-    if (declared.length + missing.length === 0) return;
-    await this.install([...declared, ...missing], options);
+    const named = requirementsOf(code);
+    const declared = (named ?? []).filter((requirement) => !this.#declared.has(requirement));
+    if (imports === "guessed" && !named) return this.#attempt(await this.#missing(code), options);
+    const imported = imports === "needed" ? await this.#missing(code) : [];
+    const missing = imported.filter((name) => !declared.includes(name));
+    const wanted = withCompanions([...declared, ...missing]);
+    if (wanted.length > 0) await this.install(wanted, options);
     for (const requirement of declared) this.#declared.add(requirement);
+    return { installed: wanted };
+  }
+
+  /** As many of these as can be had. */
+  async #attempt(names: string[], options: InstallOptions): Promise<Preparation> {
+    const wanted = withCompanions(names);
+    if (wanted.length === 0) return { installed: [] };
+    try {
+      await this.install(wanted, options);
+      return { installed: wanted };
+    } catch (error) {
+      if (!(error instanceof CellwrightError) || error.code !== "package_error") throw error;
+      const isKnown = names.some((name) => this.#parts.packages.isKnown(name));
+      if (names.length < 2) return { installed: [], missed: { error, isKnown } };
+      const installed: string[] = [];
+      for (const name of names) installed.push(...(await this.#attempt([name], options)).installed);
+      return { installed, missed: { error, isKnown } };
+    }
   }
 
   async install(requirements: string[], { signal, progress }: InstallOptions): Promise<InstalledPackage[]> {

@@ -7,6 +7,8 @@ import type {
   InstallOptions,
   Kernel,
   KernelInfo,
+  Preparation,
+  PrepareOptions,
   Variable,
 } from "../kernel.ts";
 import { CellRun, charsOf } from "./cell-run.ts";
@@ -103,9 +105,9 @@ export class WasmKernel implements Kernel {
     );
   }
 
-  async prepare(code: string, options: InstallOptions): Promise<void> {
+  async prepare(code: string, options: PrepareOptions): Promise<Preparation | undefined> {
     await this.#beforeCell?.();
-    await this.#packages?.prepare(code, options);
+    return this.#packages?.prepare(code, options);
   }
 
   async install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]> {
@@ -202,7 +204,8 @@ function requestOf(code: string, options: ExecuteOptions): CellRequest {
     if (value instanceof Uint8Array) bytes[name] = Buffer.from(value).toString("base64");
     else variables[name] = value;
   }
-  return { code, silent: options.silent ?? false, variables: JSON.stringify(variables), bytes };
+  const { silent = false, script } = options;
+  return { code, silent, variables: JSON.stringify(variables), bytes, script };
 }
 
 function died(reason: string): CellwrightError {

@@ -4,6 +4,7 @@ import type { JailMode } from "../../jail/jail.ts";
 import { sharedLibraries } from "../../jail/libraries.ts";
 import { seccompFilter } from "../../jail/seccomp.ts";
 import type { Log } from "../../log.ts";
+import { withCompanions } from "../../packages/companions.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
 import { createSnapshots, type Snapshots } from "./snapshot.ts";
@@ -61,7 +62,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     const { memoryMb, diskMb, startTimeoutMs } = config;
     const { initial = [], automatic = false } = config.packages ?? {};
     const { progress } = options;
-    const image = packages && initial.length > 0 ? await packages.image(initial, { signal, progress }) : undefined;
+    const image =
+      packages && initial.length > 0 ? await packages.image(withCompanions(initial), { signal, progress }) : undefined;
     const attempt = async () =>
       startKernel({
         sources,

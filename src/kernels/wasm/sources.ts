@@ -13,6 +13,7 @@ const preludeDir = fileURLToPath(new URL("../prelude/", import.meta.url));
 /** Python modules of the snapshot, each after those it imports. */
 const pythonModules: [name: string, folder: string][] = [
   ["mime", preludeDir],
+  ["value_json", preludeDir],
   ["variables", preludeDir],
   ["imports", preludeDir],
   ["matplotlib_figures", preludeDir],

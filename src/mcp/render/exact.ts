@@ -1,7 +1,7 @@
 import type { Browser } from "../../browser/browser.ts";
 import type { MimeBundle } from "../../execution.ts";
 import type { Store } from "../../store/store.ts";
-import type { Reply } from "../tool.ts";
+import type { ExactBlock, Reply } from "../tool.ts";
 import { bundleParts } from "./bundle.ts";
 import { drawFigures } from "./figures.ts";
 import { createKeep } from "./kept.ts";
@@ -21,11 +21,12 @@ export async function renderExact(
   reply: Extract<Reply, { type: "exact" }>,
   { store, browser }: { store: Store; browser?: Browser | undefined },
 ): Promise<ToolResult> {
-  const words = reply.blocks.filter((block) => block.type !== "shown");
-  const room = Math.max(MAX_REPLY_BYTES - jsonBytes(words), MIN_PICTURE_BYTES);
+  const words = reply.blocks.filter((block) => block.type !== "shown" && block.type !== "resource");
+  const room = Math.max(MAX_REPLY_BYTES - jsonBytes(words) - fileBytes(reply.blocks), MIN_PICTURE_BYTES);
   const content: ContentBlock[] = [];
   for (const block of reply.blocks) {
     if (block.type === "shown") content.push(...(await pictureBlocks(block.bundles, reply.sessionId)));
+    else if (block.type === "resource") content.push(resourceBlock(block));
     else content.push(block.type === "link" ? linkBlock(block.link) : block);
   }
   return {
@@ -53,4 +54,27 @@ export async function renderExact(
       await scaler.close();
     }
   }
+}
+
+function resourceBlock({ uri, mimeType, bytes }: Extract<ExactBlock, { type: "resource" }>): ContentBlock {
+  const text = /^(text\/|application\/json)/.test(mimeType) ? textOf(bytes) : undefined;
+  const body = text === undefined ? { blob: Buffer.from(bytes).toString("base64") } : { text };
+  return { type: "resource", resource: { uri, mimeType, ...body } };
+}
+
+/** Undefined: it is none, whatever its name says. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What files of a reply take in it, as base64. */
+function fileBytes(blocks: ExactBlock[]): number {
+  return blocks.reduce(
+    (sum, block) => sum + (block.type === "resource" ? Math.ceil(block.bytes.length / 3) * 4 : 0),
+    0,
+  );
 }

@@ -3,7 +3,7 @@ export type ContentBlock =
   | { type: "text"; text: string }
   | { type: "image"; data: string; mimeType: string }
   | { type: "resource_link"; uri: string; name: string; mimeType?: string; size?: number }
-  | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
+  | { type: "resource"; resource: { uri: string; mimeType: string } & ({ blob: string } | { text: string }) };
 
 export interface ToolResult {
   content: ContentBlock[];

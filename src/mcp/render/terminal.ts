@@ -17,6 +17,11 @@ export function plainText(text: string): string {
   return visible(shown);
 }
 
+/** A text as it is but for what only a terminal understands. */
+export function withoutEscapes(text: string): string {
+  return text.includes("\u001b") ? text.replace(escapes, "") : text;
+}
+
 /** Control characters as their pictures (`␀`), lone surrogates replaced; tabs and line ends stay. */
 export function visible(text: string): string {
   return (

@@ -47,6 +47,8 @@ export interface EnvironmentsConfig {
    * from there is started only if it is --env itself: asking it for its version would run code outside the jail.
    */
   writableByCode: string[];
+  /** Real paths of folders below those which code can not write all the same: jails show them read-only. */
+  protectedFromCode?: string[] | undefined;
   /** Of this program. */
   env: NodeJS.ProcessEnv;
   /** Where relative paths and the project of pixi are looked for. Otherwise the working directory of this program. */
@@ -61,6 +63,9 @@ export interface FindOptions {
   /** Called with a short phrase while something slow goes on. */
   progress?: ((message: string) => void) | undefined;
 }
+
+/** The managed environment where that has been created, else the Python that a terminal here would start. */
+export const USUAL = "usual";
 
 /** The name of the environment that `cellwright env create` makes unless told otherwise. */
 export const MANAGED = "managed";

@@ -1,15 +1,16 @@
 import { existsSync } from "node:fs";
+import type { EnvironmentLook } from "../../kernel.ts";
 import type { Candidate } from "./candidate.ts";
 import { usualInterpreter } from "./candidate.ts";
 import type { EnvironmentsConfig, PythonEnvironment } from "./environment.ts";
-import { isWithin, realPath } from "./folders.ts";
+import { realPath } from "./folders.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { linkTarget } from "./link-chain.ts";
 import { notablePackages } from "./packages.ts";
 import { askInterpreter } from "./probe.ts";
 import { readPaths } from "./read-paths.ts";
 import { createCommand, installIpykernel, installPython, makeVenv, type Remedy } from "./remedy.ts";
-import { writableFolderOf } from "./trust.ts";
+import { writableFolder, writableFolderOf } from "./trust.ts";
 
 /** What kernels are written for; the lower bound is Debian 12's. */
 const OLDEST_PYTHON = [3, 9];
@@ -17,6 +18,7 @@ const OLDEST_IPYKERNEL = [6, 17];
 
 /** Why no kernel can be started in an environment, and what to do about it. */
 export interface Obstacle {
+  kind: NonNullable<EnvironmentLook["obstacle"]>["kind"];
   message: string;
   hint: string;
   /** Only ipykernel is missing, and this brings it. */
@@ -35,16 +37,15 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
   const answer = await askInterpreter(python, config);
   if (!("interpreter" in answer)) {
     const said = answer.timedOut ? "did not answer within 15 s" : `does not run: ${answer.failure}`;
-    return {
-      obstacle: { message: `The Python of environment \`${name}\` (${python}) ${said}.`, hint: again(candidate) },
-    };
+    const message = `The Python of environment \`${name}\` (${python}) ${said}.`;
+    return { obstacle: { kind: answer.timedOut ? "no_answer" : "other", message, hint: again(candidate) } };
   }
   const { interpreter } = answer;
   const { version, prefix, basePrefix, distributions } = interpreter;
   const about = `Environment \`${name}\` (${interpreter.python})`;
   if (isOlder(version, OLDEST_PYTHON)) {
     const message = `${about} has Python ${version}; kernels need ${OLDEST_PYTHON.join(".")} or newer.`;
-    return { obstacle: { message, hint: "Call list_environments and choose another.", interpreter } };
+    return { obstacle: { kind: "other", message, hint: "Call list_environments and choose another.", interpreter } };
   }
   const ipykernel = distributions.ipykernel ?? "unknown";
   const isOld = interpreter.hasIpykernel && ipykernel !== "unknown" && isOlder(ipykernel, OLDEST_IPYKERNEL);
@@ -55,6 +56,7 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
       : "has no ipykernel.";
     return {
       obstacle: {
+        kind: isOld ? "other" : "no_ipykernel",
         message: `${about} ${lacks}`,
         hint: isOld ? `Upgrade it, as with \`${remedy.text}\`.` : `Install it with \`${remedy.text}\`.`,
         ...(isOld ? {} : { remedy }),
@@ -73,9 +75,7 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
       ipykernel,
       packages: notablePackages(distributions),
       readPaths: readPaths(interpreter),
-      writablePaths: interpreter.path.filter((folder) =>
-        config.writableByCode.some((writable) => isWithin(realPath(folder), realPath(writable))),
-      ),
+      writablePaths: interpreter.path.filter((folder) => writableFolder(realPath(folder), config) !== undefined),
     },
   };
 }
@@ -83,9 +83,10 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
 /** What can be seen without starting anything. */
 function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obstacle | undefined {
   const { name, kind, path, python, obstacle } = candidate;
-  const writable = name === config.defaultEnv ? undefined : writableFolderOf(candidate, config.writableByCode);
+  const writable = name === config.defaultEnv ? undefined : writableFolderOf(candidate, config);
   if (writable) {
     return {
+      kind: "other",
       message: `Environment \`${name}\` lies in ${writable}, where the code of sessions can write; nothing from there is started outside the jail.`,
       hint: `Start Cellwright with \`--env ${name}\` if it is to be used all the same, or use an environment elsewhere.`,
     };
@@ -93,13 +94,15 @@ function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obsta
   if (obstacle && kind === "kernelspec") {
     const install = `python -m ipykernel install --user --name ${name}`;
     const hint = `Remove it with \`jupyter kernelspec remove ${name}\`, or run \`${install}\` in the environment it is for.`;
-    return { message: `Environment \`${name}\`: ${obstacle}`, hint };
+    return { kind: "other", message: `Environment \`${name}\`: ${obstacle}`, hint };
   }
   if (obstacle && kind === "managed") {
-    return { message: obstacle, hint: `Run \`${createCommand(name)}\`.` };
+    return { kind: "no_python", message: obstacle, hint: `Run \`${createCommand(name)}\`.` };
   }
-  if (obstacle)
-    return { message: `Environment \`${name}\`: ${obstacle}`, hint: "Call list_environments to see what there is." };
+  if (obstacle) {
+    const hint = "Call list_environments to see what there is.";
+    return { kind: "other", message: `Environment \`${name}\`: ${obstacle}`, hint };
+  }
   if (python) return undefined;
 
   const usual = usualInterpreter(path);
@@ -108,7 +111,7 @@ function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obsta
     ? `${usual} leads to ${target}, which is not there any more`
     : `there is no ${existsSync(path) ? usual : path}`;
   const hint = target ? again(candidate) : `Create it with \`${installPython(candidate, config.env)}\`.`;
-  return { message: `Environment \`${name}\` has no Python: ${why}.`, hint };
+  return { kind: "no_python", message: `Environment \`${name}\` has no Python: ${why}.`, hint };
 }
 
 /** For what was there once and is broken now. */

@@ -1,4 +1,6 @@
 import { CellwrightError } from "../../../errors.ts";
+import type { EnvironmentLook } from "../../kernel.ts";
+import { type Candidate, usualInterpreter } from "./candidate.ts";
 import { type EnvironmentsConfig, type FindOptions, MANAGED, type PythonEnvironment } from "./environment.ts";
 import { examine } from "./examine.ts";
 import { runRemedy } from "./ipykernel.ts";
@@ -13,19 +15,44 @@ export async function findEnvironment(
   config: EnvironmentsConfig,
   options: FindOptions = {},
 ): Promise<PythonEnvironment> {
-  const { signal } = options;
-  const candidate = await resolveName(nameOf(name, config), config, signal);
-  let examination = await examine(candidate, config);
-  if ("obstacle" in examination && examination.obstacle.remedy?.argv && config.autoInstallIpykernel) {
-    await runRemedy(examination.obstacle.remedy, candidate, config, options);
-    examination = await examine(candidate, config);
-  }
-  signal?.throwIfAborted();
+  const candidate = await resolveName(nameOf(name, config), config, options.signal);
+  const examination = await examineAndMend(candidate, config, options);
+  options.signal?.throwIfAborted();
   if ("environment" in examination) return examination.environment;
   const { message, hint, remedy } = examination.obstacle;
   const automatic =
     remedy?.argv && !config.autoInstallIpykernel ? " With --auto-install-ipykernel Cellwright does it." : "";
   throw new CellwrightError("env_error", message, { hint: hint + automatic });
+}
+
+/** What there is under this name, for whoever wants to tell of it in words of their own. */
+export async function lookAtEnvironment(
+  name: string | undefined,
+  config: EnvironmentsConfig,
+  options: FindOptions = {},
+): Promise<EnvironmentLook> {
+  try {
+    const candidate = await resolveName(nameOf(name, config), config, options.signal);
+    const { kind, path } = candidate;
+    const look = { kind, path, python: candidate.python ?? usualInterpreter(path) };
+    const examination = await examineAndMend(candidate, config, options);
+    if ("environment" in examination) return look;
+    const { message, hint, kind: why } = examination.obstacle;
+    return { ...look, obstacle: { kind: why, message, hint } };
+  } catch (error) {
+    if (!(error instanceof CellwrightError)) throw error;
+    const { message, hint } = error;
+    return { kind: "venv", path: name ?? "", python: "", obstacle: { kind: "other", message, hint } };
+  }
+}
+
+/** With --auto-install-ipykernel, what is missing is installed. */
+async function examineAndMend(candidate: Candidate, config: EnvironmentsConfig, options: FindOptions) {
+  const examination = await examine(candidate, config);
+  if (!("obstacle" in examination && examination.obstacle.remedy?.argv && config.autoInstallIpykernel))
+    return examination;
+  await runRemedy(examination.obstacle.remedy, candidate, config, options);
+  return examine(candidate, config);
 }
 
 /** Whether all names lead to one interpreter, as a name and its path do. What leads nowhere is not the same as anything. */

@@ -4,18 +4,20 @@ import { CellwrightError } from "../../../errors.ts";
 import { nearest } from "../../../nearest.ts";
 import { type Candidate, environmentAt, environmentIn } from "./candidate.ts";
 import { condaEnvironments, listedByConda } from "./conda.ts";
-import { type EnvironmentsConfig, MANAGED } from "./environment.ts";
+import { type EnvironmentsConfig, MANAGED, USUAL } from "./environment.ts";
 import { expanded, foldersIn, homeOf } from "./folders.ts";
 import { kernelspecs } from "./kernelspec.ts";
 import { managedEnvironment, managedEnvironments } from "./managed.ts";
 import { pixiEnvironments } from "./pixi.ts";
 import { makeVenv } from "./remedy.ts";
+import { usualEnvironment } from "./usual.ts";
 
 /** What a name or a path leads to. Throws `env_error` when nothing has that name. */
 export async function resolveName(name: string, config: EnvironmentsConfig, signal?: AbortSignal): Promise<Candidate> {
   if (name.includes("\0") || name.length > 1024) throw notFound(name.slice(0, 50), config, []);
   if (isPath(name)) return environmentAt(expanded(name, placesOf(config)), name);
   if (name === MANAGED) return managedEnvironment(config.dataDir, MANAGED);
+  if (name === USUAL) return usualEnvironment(config);
   const named = namedEnvironments(config);
   const found = named.find((candidate) => isCalled(candidate, name));
   if (found) return found;

@@ -1,26 +1,18 @@
 """ipykernel's program without what only a desktop needs: configuration files, start-up scripts, GUIs, a debugger."""
 
-import builtins
-import json
 import logging
 import os
-import re
-import sys
 
 import zmq
 from IPython.core.profiledir import ProfileDir
-from IPython.display import clear_output, display
 from ipykernel.kernelapp import IPKernelApp
-from jupyter_client.session import json_default
 from traitlets import Type, default
 from traitlets.config import Config
 
-from _cellwright import hints, interrupts, mime, pip_lines, shell, threads, typing_in, variables
+from _cellwright import furnish, interrupts, threads
 from _cellwright.journal import Journal
 from _cellwright.kernel import CellKernel
-from _cellwright.outbox import HIGH_WATER_MARK, Outbox
-from _cellwright.output import Output
-from _cellwright.streams import Descriptors, Stream
+from _cellwright.outbox import HIGH_WATER_MARK
 
 
 class KernelApp(IPKernelApp):
@@ -92,50 +84,7 @@ def run(request):
     app.initialize([])
     del os.environ["IPYTHONDIR"]
     threads.keep_context()
-    _redirect(app, request.get("journalFd"))
-    _furnish(app.shell, request)
+    journal_fd = request.get("journalFd")
+    furnish.redirect(app, None if journal_fd is None else Journal(journal_fd))
+    furnish.furnish(app.shell, has_packages=bool(request.get("overlayDir")))
     app.start()
-
-
-def show(data):
-    """Displays a MIME bundle in the output of the cell whose code asks for it."""
-    ready = {kind: mime.json_ready(kind, form) for kind, form in data.items()}
-    KernelApp.instance().shell.display_pub.publish(ready)
-
-
-def _redirect(app, journal_fd):
-    journal = None if journal_fd is None else Journal(journal_fd)
-    outbox = Outbox(app.iopub_thread, app.iopub_socket, journal)
-    output = Output(app.session, outbox)
-    app.session.pack = _pack
-    app.kernel.attach(output, outbox)
-    Descriptors(output).capture()
-    sys.stdout = sys.__stdout__ = Stream(output, "stdout", 1)
-    sys.stderr = sys.__stderr__ = Stream(output, "stderr", 2)
-    sys.stdin = sys.__stdin__ = typing_in.NoStdin()
-    # ipykernel's own complaints would be shown as the newest cell's output.
-    for logger in (app.log, logging.getLogger("tornado")):
-        logger.handlers[:] = [logging.NullHandler()]
-
-
-def _furnish(ipython, request):
-    """What a cell expects to find."""
-    ipython.display_pub.clear_output = shell.forget_shown(ipython.display_pub.clear_output)
-    builtins.display = display
-    builtins.clear_output = clear_output
-    if request.get("overlayDir"):
-        hints.offer_packages()
-        ipython.ast_transformers.append(pip_lines.Replaced())
-    variables.hide(ipython.user_ns)
-
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def _pack(value):
-    text = json.dumps(value, default=json_default, allow_nan=False, ensure_ascii=False)
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        # Half a character can be said in JSON's own way only.
-        return _HALF.sub(lambda half: "\\u%04x" % ord(half[0]), text).encode()

@@ -12,9 +12,9 @@ def prepare():
     if "_cellwright.app" in sys.modules:
         return
     _import_without_debugger()
-    from _cellwright import app, plots
+    from _cellwright import app, furnish, plots  # noqa: F401
 
-    plots.install(app.show)
+    plots.install(furnish.show)
 
 
 def run(request):

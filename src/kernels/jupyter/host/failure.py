@@ -32,6 +32,13 @@ def describe(error, code):
         return name, f"<its message could not be read: {type(second).__name__}>", [name]
 
 
+def meant(error):
+    """An interrupt that ended an `await` is an interrupt."""
+    if isinstance(error, asyncio.CancelledError) and interrupts.happened():
+        return KeyboardInterrupt().with_traceback(error.__traceback__)
+    return error
+
+
 def message_of(error):
     if isinstance(error, SyntaxError) and error.msg is not None:
         where = f" ({error.filename}, line {error.lineno})" if error.lineno else ""
@@ -43,18 +50,19 @@ def message_of(error):
 
 
 def _describe(error, code):
-    if isinstance(error, asyncio.CancelledError) and interrupts.happened():
-        error = KeyboardInterrupt().with_traceback(error.__traceback__)
+    error = meant(error)
     if isinstance(error, UsageError):
         # Of a magic's arguments; where it was found is of no interest.
         return "UsageError", message_of(error), [f"UsageError: {message_of(error)}"]
     report = traceback.TracebackException.from_exception(error, **_options)
     _leave_out_machinery(report, set())
     lines = "".join(report.format()).splitlines()
-    if not report.stack and report.__cause__ is None and report.__context__ is None:
+    # A program's traceback is Python's own; a notebook's has a word of ours where it helps.
+    is_script = interrupts.script_file is not None
+    if not is_script and not report.stack and report.__cause__ is None and report.__context__ is None:
         # Python begins with a heading even if there is nothing below it.
         lines = lines[1:] if lines[0].startswith("Traceback") else lines
-    hint = hints.hint(error, code)
+    hint = None if is_script else hints.hint(error, code)
     if hint:
         lines.append(hint)
     if len(lines) > _MAX_LINES:
@@ -89,7 +97,7 @@ def _leave_out_machinery(report, seen):
 
 
 def _frames_of_the_cell(frames):
-    is_cells = [frame.filename.startswith(interrupts.CELL_FILES) for frame in frames]
+    is_cells = [interrupts.is_of_cell(frame.filename) for frame in frames]
     if True in is_cells:
         # What lies above the cell has carried it. What lies below us is how we do what it asked for, such as printing.
         last = len(frames) - is_cells[::-1].index(True)

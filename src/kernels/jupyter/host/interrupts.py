@@ -11,6 +11,8 @@ import time
 
 # Cells compiled by us have file names that begin like this.
 CELL_FILES = "<cell "
+# The name of the one that is a program of its own, while it runs.
+script_file = None
 
 # By then the interpreter has noticed a signal that came first.
 _NOTICE_SECONDS = 0.05
@@ -26,6 +28,10 @@ _task = None
 _drawing = False
 # Cells that are to be interrupted; some before they have begun.
 _named = collections.deque(maxlen=_REMEMBERED)
+
+
+def is_of_cell(filename):
+    return filename.startswith(CELL_FILES) or filename == script_file
 
 
 class Drawing:
@@ -121,7 +127,7 @@ def _on_signal(_number, frame):
 
 def _is_in_cell(frame):
     while frame is not None:
-        if frame.f_code.co_filename.startswith(CELL_FILES):
+        if is_of_cell(frame.f_code.co_filename):
             return True
         frame = frame.f_back
     return False

@@ -6,7 +6,7 @@ import sys
 from ipykernel.ipkernel import IPythonKernel
 from traitlets import Type
 
-from _cellwright import interrupts, own_packages, pip_lines, typing_in, variables
+from _cellwright import interrupts, own_packages, pip_lines, shell_lines, typing_in, variables
 from _cellwright.shell import Shell
 
 # Kinds of messages that belong to the cell whose code sends them, wherever that code runs.
@@ -16,11 +16,18 @@ _SHOWN = frozenset(("display_data", "update_display_data", "execute_result", "cl
 class CellKernel(IPythonKernel):
     shell_class = Type(Shell)
 
+    output = None
+    outbox = None
+    # What became of its cells, for a server that lost sight of them; see ledger.py.
+    ledger = None
+
     def __init__(self, **options):
         super().__init__(**options)
+        self.adapt()
+
+    def adapt(self):
+        """After the kernel has been made by its own ways."""
         self._execute_sleep = 0
-        self.output = None
-        self.outbox = None
         self.control_handlers["cellwright_request"] = self._answer
         self.control_handlers["cellwright_interrupt"] = self._make_sure_of_interrupt
         self.shell.adapt()
@@ -55,8 +62,11 @@ class CellKernel(IPythonKernel):
         cell = self.output.begin(header)
         self._forward_input(allow_stdin)
         try:
+            shell.begin_script(request["metadata"].get("cellwright", {}).get("script"))
             interrupts.begin(header["msg_id"])
             _set_variables(shell.user_ns, request)
+            shell.be_classic(request["metadata"].get("cellwright", {}).get("classic", False))
+            shell.commands = request["metadata"].get("cellwright", {}).get("commands")
             await self._run(code, silent, store_history)
         except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
             # Not the cell's own, which the shell knows of: an interrupt between its lines, or the shell stumbled.
@@ -117,14 +127,23 @@ class CellKernel(IPythonKernel):
         self.session.send(self.iopub_socket, "error", content, parent={}, ident=self._topic("error"))
 
     def raw_input(self, prompt=""):
-        return typing_in.ask(self._allow_stdin, lambda: super(CellKernel, self).raw_input(str(prompt)))
+        request = super().raw_input
+        if self.shell.is_classic:
+            return request(str(prompt))
+        return typing_in.ask(self._allow_stdin, lambda: request(str(prompt)))
 
     def getpass(self, prompt="", stream=None, **_options):
-        return typing_in.ask(self._allow_stdin, lambda: super(CellKernel, self).getpass(str(prompt)))
+        request = super().getpass
+        if self.shell.is_classic:
+            return request(str(prompt))
+        return typing_in.ask(self._allow_stdin, lambda: request(str(prompt)))
 
     def _send_in_order(self, stream, message, content=None, parent=None, *args, **options):
         """Session.send, for what cells show: after the text that was written before it, and as their own."""
-        if (message if isinstance(message, str) else message["header"]["msg_type"]) not in _SHOWN:
+        kind = message if isinstance(message, str) else message["header"]["msg_type"]
+        if kind == "execute_reply" and self.ledger is not None:
+            self.ledger.replied(parent["header"]["msg_id"], content)
+        if kind not in _SHOWN:
             return self._send(stream, message, content, parent, *args, **options)
         self.output.flush()
         if isinstance(message, str):
@@ -148,8 +167,13 @@ class CellKernel(IPythonKernel):
         elif "refresh" in question:
             answer = {"loaded": own_packages.refresh()}
         elif "pipLines" in question:
-            answer = {"lines": pip_lines.find(question["pipLines"])}
+            answer = {"lines": self._pip_lines(question["pipLines"], question.get("commands"))}
+        elif "ledger" in question and self.ledger is not None:
+            answer = self.ledger.answer(question["ledger"])
         self.session.send(stream, "cellwright_reply", answer, request, ident)
+
+    def _pip_lines(self, code, commands):
+        return pip_lines.find(shell_lines.translate(code, self.shell) if commands else code)
 
     def _make_sure_of_interrupt(self, _stream, _ident, request):
         interrupts.ask(request["content"]["cell"], asyncio.get_event_loop())

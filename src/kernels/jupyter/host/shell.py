@@ -6,9 +6,10 @@ import sys
 import warnings
 
 from IPython.core.compilerop import CachingCompiler
+from IPython.core.error import UsageError
 from ipykernel.zmqshell import ZMQInteractiveShell
 
-from _cellwright import failure, interrupts, plots
+from _cellwright import failure, interrupts, plots, shell_commands, shell_lines
 from _cellwright.forms import Forms
 
 
@@ -18,6 +19,8 @@ class CellCompiler(CachingCompiler):
     is_silent = False
 
     def get_code_name(self, raw_code, transformed_code, number):
+        if interrupts.script_file is not None:
+            return interrupts.script_file
         return f"{interrupts.CELL_FILES}{'silent' if self.is_silent else number}>"
 
 
@@ -25,6 +28,12 @@ class Shell(ZMQInteractiveShell):
     code = ""
     # Exceptions that a cell has raised, told at its end; None while no cell runs.
     failures = None
+    # Whether lines of a cell that are shell commands are run as such; `again` when it has run before, in another kernel.
+    commands = None
+    # Whether cells are run, and their failures told, as IPython does without us.
+    is_classic = False
+    # How the running cell is a program of its own; None for a notebook's.
+    script = None
     _is_quiet = False
     _transformers = None
 
@@ -34,6 +43,7 @@ class Shell(ZMQInteractiveShell):
         self.compiler_class = CellCompiler
         self.user_ns["exit"] = self.user_ns["quit"] = _leave
         self.events.register("post_run_cell", self._show_figures)
+        self.displayhook.compute_format_data = self._forms_of_result
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
 
     def init_display_formatter(self):
@@ -50,6 +60,8 @@ class Shell(ZMQInteractiveShell):
 
     def transform_cell(self, raw_cell):
         """IPython's own words are no Python, so what is Python has none. Looking for them takes much longer."""
+        if self.commands:
+            raw_cell = shell_lines.translate(raw_cell, self)
         if self._is_as_delivered() and _is_python(raw_cell):
             return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
         return super().transform_cell(raw_cell)
@@ -67,12 +79,35 @@ class Shell(ZMQInteractiveShell):
         interrupts.check()
         return await super().run_code(code_obj, result, async_=async_)
 
-    def showtraceback(self, exc_tuple=None, *_args, **_options):
-        if not self._is_quiet:
-            self._report(self._get_exc_info(exc_tuple)[1])
+    def run_shell(self, script, tells_folder=False):
+        """What is left of a line that is a shell command; see shell_lines.py."""
+        status = shell_commands.run(script, is_again=self.commands == "again", tells_folder=tells_folder)
+        if status != 0:
+            said = f"command exited with status {status}"
+            self._tell({"ename": said, "evalue": "", "traceback": [said]})
 
-    def showsyntaxerror(self, *_args, **_options):
-        self._report(self._get_exc_info()[1])
+    def showtraceback(self, exc_tuple=None, *args, **options):
+        if self._is_quiet:
+            return
+        error = failure.meant(self._get_exc_info(exc_tuple)[1])
+        if self.is_classic and not isinstance(error, UsageError):
+            super().showtraceback((type(error), error, error.__traceback__), *args, **options)
+        else:
+            self._report(error)
+
+    def showsyntaxerror(self, *args, **options):
+        if self.is_classic:
+            super().showsyntaxerror(*args, **options)
+        else:
+            self._report(self._get_exc_info()[1])
+
+    def _showtraceback(self, etype, evalue, stb):
+        """What IPython has put into words."""
+        self._tell({"ename": etype.__name__, "evalue": str(evalue), "traceback": stb})
+
+    def be_classic(self, is_classic):
+        if is_classic != self.is_classic:
+            self.is_classic = self.automagic = is_classic
 
     def _format_exception_for_storage(self, exception, *_args, **_options):
         """For IPython's history, which would put it into words a second time, and at length."""
@@ -82,9 +117,24 @@ class Shell(ZMQInteractiveShell):
         """Figures are shown by our own backend (see prelude/plots.py), whichever is asked for."""
         return gui or "inline", "agg"
 
+    def begin_script(self, script):
+        """Or none, when that is None."""
+        self.script = script
+        interrupts.script_file = script and script["filename"]
+
+    def _forms_of_result(self, value):
+        data, metadata = self.display_formatter.format(value)
+        if self.script and "value" in self.script:
+            from _cellwright import value_json
+
+            data[value_json.KIND] = value_json.form(value, self.script["value"])
+        return data, metadata
+
     def _report(self, error):
         name, message, lines = failure.describe(error, self.code)
-        told = {"ename": name, "evalue": message, "traceback": lines}
+        self._tell({"ename": name, "evalue": message, "traceback": lines})
+
+    def _tell(self, told):
         if self.failures is None:
             self.kernel.show_failure(told)
         else:

@@ -22,6 +22,7 @@ export interface InstallerConfig extends PlacesConfig {
   cacheDir: string;
   /** Folders that code of sessions can write: nothing from there is run outside a jail. */
   writableByCode: string[];
+  protectedFromCode?: string[] | undefined;
   /** --packages: what every new session has. */
   initial: string[];
   /** False: `--jail none`. */
@@ -170,12 +171,14 @@ function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
 
   return {
     async prepare(code, options) {
-      const lines = maybeInstalls.test(code) ? await pipLines(ask, code) : [];
+      const lines = maybeInstalls.test(code) ? await pipLines(ask, code, options.commands) : [];
       const wanted = lines.map(wantedOf);
       const upgrade = wanted.some((line) => line.upgrade);
       const named = [...(requirementsOf(code) ?? []), ...wanted.flatMap(({ requirements }) => requirements)];
       const isNew = (requirement: string) => latest.get(nameOf(requirement)) !== normalRequirement(requirement);
-      if (named.some(isNew) || upgrade) await install(named, { ...options, upgrade });
+      if (!named.some(isNew) && !upgrade) return { installed: [] };
+      await install(named, { ...options, upgrade });
+      return { installed: named };
     },
     install: (requirements, options) => install(requirements, { ...options, upgrade: false }),
     async end() {
@@ -185,8 +188,8 @@ function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
   };
 }
 
-async function pipLines(ask: Ask, code: string): Promise<PipLine[]> {
-  const answer = await ask({ pipLines: code });
+async function pipLines(ask: Ask, code: string, commands = false): Promise<PipLine[]> {
+  const answer = await ask({ pipLines: code, commands });
   if (!Array.isArray(answer?.lines)) {
     throw packageError(
       "The kernel is busy in native code and did not say what this cell installs.",
@@ -225,10 +228,10 @@ function uvFor({ python }: PythonEnvironment, { env, cacheDir }: InstallerConfig
 function programsToAsk(
   { python, prefix, writablePaths }: PythonEnvironment,
   uv: string | undefined,
-  { writableByCode, env }: InstallerConfig,
+  { env, ...trust }: InstallerConfig,
 ): CommandLine[] {
   const isSafe = (path: string, program = path) =>
-    writableFolderOf({ path, python: program }, writableByCode) === undefined;
+    writableFolderOf({ path, python: program }, trust) === undefined;
   const commands: CommandLine[] = [];
   if (writablePaths.length === 0 && isSafe(prefix, python))
     commands.push([python, "-I", "-m", "pip", "download", "--help"]);

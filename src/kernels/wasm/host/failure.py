@@ -10,9 +10,10 @@ _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
 
 
-def describe(error):
+def describe(error, script=None):
+    """`script` is the file of a program of its own; a notebook's cell is given hints."""
     try:
-        return _describe(error)
+        return _describe(error, script)
     except BaseException as second:
         # The exception's own code failed, or there is no memory left to speak of it.
         return {
@@ -23,10 +24,11 @@ def describe(error):
         }
 
 
-def _describe(error):
-    _explain_missing_module(error)
+def _describe(error, script):
+    if script is None:
+        _explain_missing_module(error)
     report = traceback.TracebackException.from_exception(error, compact=True)
-    _leave_out_own_frames(report, set())
+    _leave_out_own_frames(report, script or "<cell ", set())
     lines = "".join(report.format()).splitlines()
     if len(lines) > _MAX_LINES:
         half = _MAX_LINES // 2
@@ -62,13 +64,13 @@ def _message(error):
         return f"<its message could not be read: {type(second).__name__}>"
 
 
-def _leave_out_own_frames(report, seen):
+def _leave_out_own_frames(report, cell_files, seen):
     if report is None or id(report) in seen:
         return
     seen.add(id(report))
     kept = [frame for frame in report.stack if not frame.filename.startswith(OWN_FILES)]
     # What lies above the cell is the event loop that carried it.
-    first = next((index for index, frame in enumerate(kept) if frame.filename.startswith("<cell ")), None)
+    first = next((index for index, frame in enumerate(kept) if frame.filename.startswith(cell_files)), None)
     report.stack = traceback.StackSummary.from_list(kept[first:] if first is not None else kept)
     for other in (report.__cause__, report.__context__, *(report.exceptions or ())):
-        _leave_out_own_frames(other, seen)
+        _leave_out_own_frames(other, cell_files, seen)

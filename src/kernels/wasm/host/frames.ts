@@ -25,6 +25,8 @@ export interface CellRequest {
   variables: string;
   /** Variables that are bytes, by name, in base64. */
   bytes: Record<string, string>;
+  /** See `ScriptOptions`. */
+  script?: { filename: string; value?: { indent: number; quoteNonFinite: boolean } } | undefined;
 }
 
 export type Report =

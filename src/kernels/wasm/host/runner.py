@@ -15,7 +15,7 @@ import time
 from pyodide.ffi import run_sync
 from pyodide.webloop import WebLoop
 
-from _cellwright import failure, mime, needs, output as outputs, plots, refusals, showing, source, variables
+from _cellwright import failure, mime, needs, output as outputs, plots, refusals, showing, source, value_json, variables
 
 _SLEEP_SLICE_S = 0.02
 
@@ -32,6 +32,8 @@ _count = 0
 _cell = None
 _codes = None
 _has_value = False
+# How the running cell is a program of its own; None for a notebook's.
+_script = None
 _task = None
 # What `asyncio.run` and the like wait for inside a cell; the innermost is last.
 _waited_for = []
@@ -107,11 +109,14 @@ def answer(question):
 
 
 def _prepare(request):
-    global _count, _codes, _has_value
+    global _count, _codes, _has_value, _script
     if not request["silent"]:
         _count += 1
     _codes = ()
+    _script = request.get("script")
     filename = "<cell silent>" if request["silent"] else f"<cell {_count}>"
+    if _script:
+        filename = _script["filename"]
     _codes, _has_value = _compiler.compile(request["code"], filename)
     _namespace.update(json.loads(request["variables"]))
     for name, text in request["bytes"].items():
@@ -165,7 +170,7 @@ def _end(value, error):
     if error is not None:
         if cell.interrupted and isinstance(error, asyncio.CancelledError):
             error = KeyboardInterrupt().with_traceback(error.__traceback__)
-        report = failure.describe(error)
+        report = failure.describe(error, _script and _script["filename"])
     _output.end(cell)
     if error is not None:
         _output.event(report)
@@ -174,11 +179,15 @@ def _end(value, error):
 
 
 def _show_result(value, cell):
-    if not cell.silent:
+    data = mime.bundle(value)
+    if _script:
+        if "value" in _script:
+            data[value_json.KIND] = value_json.form(value, _script["value"])
+    elif not cell.silent:
         _namespace["___"] = _namespace.get("__", "")
         _namespace["__"] = _namespace.get("_", "")
         _namespace["_"] = value
-    _output.display(mime.to_json({"type": "result"}, mime.bundle(value)))
+    _output.display(mime.to_json({"type": "result"}, data))
 
 
 def _run_until_complete(loop, future):
@@ -223,6 +232,7 @@ def _sleep(seconds, /):
 def _rehearse():
     """Walks the ways that every cell takes. In the snapshot this loads modules; in a process it compiles WebAssembly."""
     mime.to_json({"type": "result"}, mime.bundle(2))
+    value_json.form([2], {"indent": 2, "quoteNonFinite": False})
     for code in ("1 / 0", "1 +"):
         try:
             eval(source.Compiler().compile(code, "<cell 0>")[0][-1])

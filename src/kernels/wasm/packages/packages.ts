@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import { configuredIndex, type IndexAddress, pipIndex } from "../../../packages/index-address.ts";
-import { normalRequirements } from "../../../packages/requirement.ts";
+import { normalName, normalRequirements } from "../../../packages/requirement.ts";
 import type { Sources } from "../sources.ts";
 import { buildImage, removeImage, snapshotName } from "./build.ts";
 import { type Distribution, readDistribution } from "./distribution.ts";
@@ -49,6 +49,8 @@ export interface Packages {
   image(requirements: string[], options: ImageOptions): Promise<Image>;
   /** The package that provides a top-level module; undefined for names that cannot be a package's. */
   distributionFor(module: string): string | undefined;
+  /** Whether Pyodide's own distribution has a package of this name. */
+  isKnown(name: string): boolean;
   list(): Promise<Image[]>;
   /** Removes images that nobody asked for in so long, and returns them. */
   prune(options: { unusedForMs: number }): Promise<Image[]>;
@@ -138,6 +140,8 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
     },
 
     distributionFor: (module) => packageOf(module, distribution()),
+
+    isKnown: (name) => Object.hasOwn(distribution().packages, normalName(name)),
 
     async list() {
       return (await described()).map(({ usedMs, ...image }) => image);

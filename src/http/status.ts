@@ -1,0 +1,51 @@
+import * as z from "zod";
+import type { Backends } from "../kernels/kernel.ts";
+import { answerJson } from "./answer.ts";
+import type { Route } from "./app.ts";
+import { createBodyReader } from "./body.ts";
+import { refuse } from "./refuse.ts";
+
+/** The request names one backend. */
+const MAX_BODY_BYTES = 10_000;
+
+const drainBody = z.object({ backend: z.coerce.string(), draining: z.boolean().default(true) });
+
+/** `/status`: how the backends are. `/drain`: whether new sessions go to one of them. */
+export function createStatusRoutes(backends: Backends): Record<string, Route> {
+  const readBody = createBodyReader(MAX_BODY_BYTES);
+  return {
+    "/status": {
+      async handle(request, response) {
+        if (request.method !== "GET") {
+          return refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET" } });
+        }
+        answerJson(response, 200, backends.status());
+      },
+    },
+    "/drain": {
+      async handle(request, response) {
+        if (request.method !== "POST") {
+          return refuse(response, 405, "Only POST is allowed here.", { headers: { allow: "POST" } });
+        }
+        const body = drainBody.safeParse(parseJson(await readBody(request, response)));
+        if (!body.success) {
+          return refuse(response, 400, 'Give {"backend": "18901", "draining": true}, with a name that /status shows.');
+        }
+        const { backend, draining } = body.data;
+        if (!backends.drain(backend, draining)) {
+          const names = Object.keys(backends.status().ports);
+          return refuse(response, 404, `There is no backend ${backend.slice(0, 100)}; there are ${names.join(", ")}.`);
+        }
+        answerJson(response, 200, backends.status());
+      },
+    },
+  };
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,99 @@
+import type { ExecutionEvent, Language } from "../../../execution.ts";
+import type { Log } from "../../../log.ts";
+import type { AdoptedKernel } from "../../kernel.ts";
+import { eventOf, pageEvents } from "../events.ts";
+import { JupyterKernel } from "../kernel.ts";
+import { remoteLife } from "./life.ts";
+import { type RemoteRecord, readRemoteRecord, removeRemoteRecord } from "./record.ts";
+import { type NewestTold, RecoveringChannel } from "./recovery.ts";
+import type { JupyterServer } from "./server.ts";
+import type { WebSocketChannel } from "./socket.ts";
+
+export interface RemoteAdoption {
+  runDir: string;
+  language: Language;
+  /** The server of that address, if it is still one of ours. */
+  serverAt: (url: string) => JupyterServer | undefined;
+  signal: AbortSignal;
+  log: Log;
+}
+
+/** A kernel that does not answer in so long is busy in native code; it is taken over without its newest cell. */
+const ANSWER_MS = 5_000;
+
+/** Takes over the kernel that an earlier run of this program left on a server, if it is still there. */
+export async function adoptRemote(adoption: RemoteAdoption): Promise<(AdoptedKernel & RemoteRecord) | undefined> {
+  const { runDir, language, serverAt, signal, log } = adoption;
+  const record = await readRemoteRecord(runDir, language);
+  const server = record && serverAt(record.url);
+  if (!record || !server) return undefined;
+  const socket = await connect(server, record, signal);
+  if (!socket) return undefined;
+  const { kernelId, clientSession, info } = record;
+  const channel = new RecoveringChannel(socket, clientSession);
+  const told = await channel.newest(AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]));
+  const kernel = new JupyterKernel({
+    info,
+    channel,
+    life: remoteLife(server, kernelId, log),
+    clientSession,
+    afterwards: () => removeRemoteRecord(runDir, language),
+  });
+  const isGone = await Promise.race([channel.closed.then(() => true), false]);
+  if (isGone) {
+    await kernel.dispose();
+    return undefined;
+  }
+  if (!told || told.silent) channel.release();
+  return {
+    ...record,
+    kernel,
+    ...(told && !told.silent && { newestCell: { code: told.code, events: eventsOf(told, kernel, channel) } }),
+  };
+}
+
+async function connect(
+  server: JupyterServer,
+  { kernelId, wsSession }: RemoteRecord,
+  signal: AbortSignal,
+): Promise<WebSocketChannel | undefined> {
+  try {
+    return await server.connect(kernelId, { wsSession, signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    server.log.debug(`a kernel of an earlier run is not taken over: ${error instanceof Error ? error.message : error}`);
+    return undefined;
+  }
+}
+
+const BEGINNING_LOST = "<The beginning of the output is lost: it was more than the kernel keeps.>\n";
+
+async function* eventsOf(
+  told: NewestTold,
+  kernel: JupyterKernel,
+  channel: RecoveringChannel,
+): AsyncGenerator<ExecutionEvent> {
+  const before: ExecutionEvent[] = told.messages.flatMap((message) => eventOf(message) ?? []);
+  if (told.dropped > 0) before.unshift({ type: "stream", name: "stderr", text: BEGINNING_LOST });
+  if (told.reply) {
+    channel.release();
+    yield* before;
+    yield* pageEvents(told.reply);
+    const failed = told.reply.status !== "ok" || before.some(({ type }) => type === "error");
+    const count = told.reply.execution_count;
+    yield { type: "done", status: failed ? "error" : "ok", executionCount: typeof count === "number" ? count : null };
+    return;
+  }
+  const events = kernel.resume(told.cell, before);
+  try {
+    // From its first step on it listens.
+    let step = events.next();
+    channel.release({ id: told.cell, seen: new Set(told.messages.map(({ header }) => header.msg_id)) });
+    for (let next = await step; !next.done; next = await step) {
+      yield next.value;
+      step = events.next();
+    }
+  } finally {
+    await events.return();
+  }
+}

@@ -1,0 +1,290 @@
+import type { JupyterChannel } from "../channel.ts";
+import { isRecord } from "../events.ts";
+import { createMessage, type JupyterMessage } from "../message.ts";
+import { MessageQueue } from "../message-queue.ts";
+import { isIdle } from "../newest-cell.ts";
+import { isRateNotice, OUTPUT_DROPPED } from "./rate.ts";
+
+/** A channel that loses what is under way when its connection breaks, and says when it has another. */
+export interface BreakingChannel extends JupyterChannel {
+  onReconnect(listener: () => void): void;
+}
+
+/** The cell that was sent last. */
+interface Cell {
+  id: string;
+  /** What began it; absent when an earlier run of the program sent it. */
+  request?: JupyterMessage;
+  /** Sent after it, and needed by it: an interrupt, what was typed. */
+  further: JupyterMessage[];
+  seen: Set<string>;
+  isReplied: boolean;
+  isIdle: boolean;
+  isRateTold: boolean;
+}
+
+/** Questions that are not answered yet. */
+interface Asked {
+  question: string;
+  probe: string;
+  heard: (content: Record<string, unknown>) => void;
+}
+
+/** See host/ledger.py. */
+export interface NewestTold {
+  cell: string;
+  code: string;
+  silent: boolean;
+  /** Messages that are not here any more, from the beginning. */
+  dropped: number;
+  messages: JupyterMessage[];
+  /** Absent while it runs. */
+  reply?: Record<string, unknown>;
+}
+
+/** An answer that takes longer is asked for again: the question may be lost, or the kernel is in native code. */
+const ANSWER_MS = 3_000;
+
+const LATE_NOTE = "<Some of the output is lost: the connection to the Jupyter server broke.>\n";
+
+/**
+ * The way to a kernel of ours (host/live.py) through connections that break. After each it asks the kernel's ledger what
+ * became of the cell, passes on what was missed, and sends again what never arrived: the kernel runs no request twice.
+ */
+export class RecoveringChannel implements JupyterChannel {
+  readonly closed: Promise<{ reason: string }>;
+  readonly #socket: BreakingChannel;
+  readonly #session: string;
+  readonly #queue = new MessageQueue();
+  #tellClosed: (closed: { reason: string }) => void = () => {};
+  #isClosed = false;
+  #cell: Cell | undefined;
+  /** Of the cell, while the kernel is being asked: what was missed comes before it. */
+  #held: JupyterMessage[] | undefined;
+  #asked: Asked | undefined;
+  #keepsAll = false;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(socket: BreakingChannel, session: string) {
+    this.#socket = socket;
+    this.#session = session;
+    this.closed = new Promise((resolve) => {
+      this.#tellClosed = resolve;
+    });
+    socket.onReconnect(() => this.#recover());
+    void socket.closed.then(({ reason }) => this.#end(reason));
+    void this.#read();
+  }
+
+  async send(message: JupyterMessage): Promise<void> {
+    const type = message.header.msg_type;
+    if (type === "execute_request") this.#cell = cellOf(message.header.msg_id, message);
+    else if (type === "cellwright_interrupt" || type === "input_reply") this.#cell?.further.push(message);
+    await this.#socket.send(message);
+  }
+
+  messages(): AsyncIterable<JupyterMessage> {
+    return this.#queue.read();
+  }
+
+  async close(): Promise<void> {
+    this.#end("The connection to the kernel was closed.");
+  }
+
+  /**
+   * What the kernel knows of its newest cell, for a program that was not there; undefined when it does not say. To be
+   * called before anything is read or sent. From then on all is kept until `release`.
+   */
+  async newest(giveUp: AbortSignal): Promise<NewestTold | undefined> {
+    this.#keepsAll = true;
+    this.#held = [];
+    const messages: JupyterMessage[] = [];
+    for (let skip = 0; !giveUp.aborted; ) {
+      const told = await this.#answer({ skip }, giveUp);
+      if (told?.state !== "newest") return undefined;
+      const more = messagesOf(told);
+      messages.push(...more);
+      if (told.more !== true) return { ...told, messages } as NewestTold;
+      skip = Math.max(skip, Number(told.dropped)) + more.length;
+    }
+    return undefined;
+  }
+
+  /** Goes on with what was kept. `cell` is one that an earlier run of the program began, and what is known of it. */
+  release(cell?: { id: string; seen: Set<string> }): void {
+    this.#keepsAll = false;
+    if (cell) this.#cell = { ...cellOf(cell.id), seen: cell.seen };
+    this.#release();
+  }
+
+  async #read(): Promise<void> {
+    for await (const message of this.#socket.messages()) this.#take(message);
+  }
+
+  #take(message: JupyterMessage): void {
+    const parent = message.parent.msg_id;
+    if (isLoss(message)) return this.#end(REPLACED);
+    if (parent !== undefined && parent === this.#asked?.question) return this.#hear(message);
+    if (parent !== undefined && parent === this.#asked?.probe) return this.#hearProbe(message);
+    if (this.#keepsAll) this.#held?.push(message);
+    else if (parent === undefined || parent !== this.#cell?.id) this.#queue.push(message);
+    else if (this.#held) this.#held.push(message);
+    else this.#pass(message, this.#cell);
+  }
+
+  /** To whoever waits for the cell, once. */
+  #pass(message: JupyterMessage, cell: Cell): void {
+    if (message.header.msg_type === "execute_reply") {
+      if (cell.isReplied) return;
+      cell.isReplied = true;
+    } else {
+      if (cell.seen.has(message.header.msg_id)) return;
+      cell.seen.add(message.header.msg_id);
+      if (isIdle(message)) cell.isIdle = true;
+      if (isRateNotice(message)) return this.#tellRate(message, cell);
+    }
+    this.#queue.push(message);
+  }
+
+  #tellRate(message: JupyterMessage, cell: Cell): void {
+    if (!cell.isRateTold) this.#queue.push({ ...message, content: { name: "stderr", text: OUTPUT_DROPPED } });
+    cell.isRateTold = true;
+  }
+
+  #recover(): void {
+    // Whoever asks for the newest cell asks by himself.
+    if (this.#keepsAll) return;
+    if (this.#cell && !isOver(this.#cell)) this.#held ??= [];
+    this.#ask(0);
+  }
+
+  #ask(skip: number): void {
+    clearTimeout(this.#timer);
+    if (this.#isClosed) return;
+    const cell = this.#cell && !isOver(this.#cell) ? this.#cell : undefined;
+    this.#question({ cell: cell?.id, skip }, (told) => {
+      clearTimeout(this.#timer);
+      if (cell && cell === this.#cell && !isOver(cell)) this.#catchUp(cell, told, skip);
+      else this.#release();
+    });
+    this.#timer = setTimeout(() => {
+      // What is here is not kept from anybody by a kernel that cannot answer now.
+      this.#release();
+      this.#ask(0);
+    }, ANSWER_MS);
+    this.#timer.unref();
+  }
+
+  /** Of a kernel that is not ours any more, because the server has replaced it, only the second question is answered. */
+  #question(ledger: { cell?: string | undefined; skip: number }, heard: Asked["heard"]): void {
+    const about = { session: this.#session };
+    const question = createMessage("control", "cellwright_request", { ledger }, about);
+    const probe = createMessage("control", "kernel_info_request", {}, about);
+    this.#asked = { question: question.header.msg_id, probe: probe.header.msg_id, heard };
+    void this.#socket.send(question);
+    void this.#socket.send(probe);
+  }
+
+  async #answer(ledger: { skip: number }, giveUp: AbortSignal): Promise<Record<string, unknown> | undefined> {
+    const gone = this.closed.then(() => undefined);
+    const late = new Promise<undefined>((resolve) => giveUp.addEventListener("abort", () => resolve(undefined)));
+    return Promise.race([
+      new Promise<Record<string, unknown>>((resolve) => this.#question(ledger, resolve)),
+      gone,
+      late,
+    ]);
+  }
+
+  #hear({ header, content }: JupyterMessage): void {
+    if (header.msg_type !== "cellwright_reply") return;
+    const asked = this.#asked;
+    this.#asked = undefined;
+    asked?.heard(content);
+  }
+
+  #hearProbe({ header }: JupyterMessage): void {
+    if (header.msg_type === "kernel_info_reply") this.#end(REPLACED);
+  }
+
+  #catchUp(cell: Cell, told: Record<string, unknown>, skip: number): void {
+    if (told.state === "unknown") {
+      this.#release();
+      if (cell.request) void this.#socket.send(cell.request);
+    } else {
+      const messages = messagesOf(told);
+      const dropped = typeof told.dropped === "number" ? told.dropped : 0;
+      if (skip < dropped && cell.seen.size < dropped) this.#note(cell, LATE_NOTE);
+      for (const message of messages) this.#pass(message, cell);
+      if (told.more === true) return this.#ask(Math.max(skip, dropped) + messages.length);
+      if (isRecord(told.reply) || told.state === "over") this.#finish(cell, told);
+      this.#release();
+    }
+    for (const message of isOver(cell) ? [] : cell.further) void this.#socket.send(message);
+  }
+
+  #finish(cell: Cell, told: Record<string, unknown>): void {
+    const parent = { msg_id: cell.id };
+    const about = { session: this.#session, parent };
+    // One that another request has followed: how it went is not known any more.
+    const isForgotten = told.state === "over";
+    if (isForgotten) this.#note(cell, LATE_NOTE);
+    const reply = isRecord(told.reply) ? told.reply : { status: "ok" };
+    this.#pass(createMessage("shell", "execute_reply", reply, about), cell);
+    if (isForgotten) this.#pass(createMessage("iopub", "status", { execution_state: "idle" }, about), cell);
+  }
+
+  #note(cell: Cell, text: string): void {
+    const about = { session: this.#session, parent: { msg_id: cell.id } };
+    this.#queue.push(createMessage("iopub", "stream", { name: "stderr", text }, about));
+  }
+
+  #release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const message of held) this.#take(message);
+  }
+
+  #end(reason: string): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#keepsAll = false;
+    clearTimeout(this.#timer);
+    this.#release();
+    this.#queue.end();
+    this.#tellClosed({ reason });
+    void this.#socket.close();
+  }
+}
+
+const REPLACED = "The kernel's process ended, and the Jupyter server has started another in its place.";
+
+function cellOf(id: string, request?: JupyterMessage): Cell {
+  return { id, request, further: [], seen: new Set(), isReplied: false, isIdle: false, isRateTold: false };
+}
+
+function isOver(cell: Cell): boolean {
+  return cell.isReplied && cell.isIdle;
+}
+
+/** A server says so of a kernel that died: without a parent, for it answers nothing. */
+function isLoss({ channel, header, parent, content }: JupyterMessage): boolean {
+  const { execution_state: state } = content;
+  const isStatus = channel === "iopub" && header.msg_type === "status" && parent.msg_id === undefined;
+  return isStatus && (state === "restarting" || state === "dead" || state === "autorestarting");
+}
+
+/** The messages in a ledger's answer. */
+export function messagesOf({ messages }: Record<string, unknown>): JupyterMessage[] {
+  if (!Array.isArray(messages)) return [];
+  return messages.filter(isTold).map((told) => ({ ...told, channel: "iopub" as const, buffers: [] }));
+}
+
+function isTold(value: unknown): value is Omit<JupyterMessage, "channel" | "buffers"> {
+  return (
+    isRecord(value) &&
+    isRecord(value.header) &&
+    typeof value.header.msg_id === "string" &&
+    typeof value.header.msg_type === "string" &&
+    [value.parent, value.metadata, value.content].every(isRecord)
+  );
+}

@@ -1,0 +1,179 @@
+import { rootCertificates } from "node:tls";
+import WebSocket from "ws";
+import { CellwrightError } from "../../../errors.ts";
+import type { Log } from "../../../log.ts";
+import { isRecord } from "../events.ts";
+import { askHttp, whyNoAnswer } from "./http.ts";
+import { type SocketTimes, WebSocketChannel } from "./socket.ts";
+import { MAX_FRAME_BYTES, V1 } from "./wire.ts";
+
+export interface JupyterServerConfig {
+  url: string;
+  token?: string | undefined;
+  /** Certificates to trust besides the usual ones, as PEM. */
+  ca?: string | undefined;
+  times?: Partial<SocketTimes> | undefined;
+  log: Log;
+}
+
+export interface ServerKernel {
+  id: string;
+  state: string;
+  lastActivity: string;
+  connections: number;
+}
+
+const HANDSHAKE_MS = 30_000;
+/** The kernel that every Jupyter server with a Python has. */
+const KERNEL_NAME = "python3";
+
+/** One Jupyter server: its REST API, and the way to its kernels. The token travels in a header and nowhere else. */
+export class JupyterServer {
+  /** Without trailing slash, prefix kept; never holds a token. */
+  readonly url: string;
+  /** `host:port`, and the prefix if there is one. */
+  readonly name: string;
+  readonly log: Log;
+  readonly #headers: Record<string, string>;
+  readonly #ca: string[] | undefined;
+  readonly #times: Partial<SocketTimes>;
+
+  constructor({ url, token, ca, times = {}, log }: JupyterServerConfig) {
+    const place = placeOf(url);
+    this.url = place.url;
+    this.name = place.name;
+    this.log = log;
+    const secret = token ?? place.token;
+    this.#headers = secret === undefined ? {} : { Authorization: `token ${secret}` };
+    this.#ca = ca === undefined ? undefined : [...rootCertificates, ca];
+    this.#times = times;
+  }
+
+  /** Asks what needs no token, and what does. Throws `server_unreachable` or `server_refused`, with one sentence. */
+  async check(signal: AbortSignal): Promise<{ version: string }> {
+    const about = await this.#ask("GET", "/api", { signal });
+    const version = about.status === 200 ? parse(about.text)?.version : undefined;
+    if (typeof version !== "string") throw this.#refused(`does not answer as a Jupyter server does`, URL_HINT);
+    if (/^0\./.test(version)) throw this.#refused(`is version ${version}; at least 1 is needed`, VERSION_HINT);
+    await this.kernels(signal);
+    return { version };
+  }
+
+  async createKernel(signal: AbortSignal): Promise<string> {
+    const body = JSON.stringify({ name: KERNEL_NAME });
+    const { id } = this.#take(await this.#ask("POST", "/api/kernels", { signal, body }), "start a kernel");
+    if (typeof id !== "string") throw this.#refused("started a kernel without saying which");
+    return id;
+  }
+
+  async kernels(signal?: AbortSignal): Promise<ServerKernel[]> {
+    const { list } = this.#take(await this.#ask("GET", "/api/kernels", { signal }), "list its kernels");
+    if (!Array.isArray(list)) throw this.#refused("does not answer as a Jupyter server does", URL_HINT);
+    return list.filter(isRecord).map((kernel) => ({
+      id: String(kernel.id),
+      state: String(kernel.execution_state ?? ""),
+      lastActivity: String(kernel.last_activity ?? ""),
+      connections: Number(kernel.connections ?? 0),
+    }));
+  }
+
+  async interruptKernel(id: string): Promise<void> {
+    this.#take(await this.#ask("POST", `/api/kernels/${encodeURIComponent(id)}/interrupt`), "interrupt a kernel");
+  }
+
+  /** One that is not there is fine. */
+  async deleteKernel(id: string, signal?: AbortSignal): Promise<void> {
+    const answer = await this.#ask("DELETE", `/api/kernels/${encodeURIComponent(id)}`, { signal });
+    if (answer.status !== 404) this.#take(answer, "end a kernel");
+  }
+
+  /**
+   * Resolves when the socket is open. `wsSession` is whose it is: another socket with the same one takes its place, and
+   * gets what the kernel said in between. Throws `kernel_not_found` when there is no such kernel.
+   */
+  async connect(
+    kernelId: string,
+    { wsSession, signal }: { wsSession: string; signal: AbortSignal },
+  ): Promise<WebSocketChannel> {
+    const channel = new WebSocketChannel({
+      open: () => this.#open(kernelId, wsSession),
+      serverName: this.url,
+      ...this.#times,
+    });
+    await channel.connect(signal);
+    return channel;
+  }
+
+  #open(kernelId: string, wsSession: string): WebSocket {
+    const base = this.url.replace(/^http/, "ws");
+    const query = new URLSearchParams({ session_id: wsSession });
+    return new WebSocket(`${base}/api/kernels/${encodeURIComponent(kernelId)}/channels?${query}`, [V1], {
+      headers: this.#headers,
+      ca: this.#ca,
+      agent: false,
+      perMessageDeflate: false,
+      maxPayload: MAX_FRAME_BYTES,
+      handshakeTimeout: HANDSHAKE_MS,
+      followRedirects: false,
+    });
+  }
+
+  async #ask(method: "GET" | "POST" | "DELETE", path: string, rest: { body?: string; signal?: AbortSignal } = {}) {
+    const headers = { ...this.#headers, Accept: "application/json", "Content-Type": "application/json" };
+    try {
+      return await askHttp({ method, url: `${this.url}${path}`, headers, ca: this.#ca, ...rest });
+    } catch (cause) {
+      rest.signal?.throwIfAborted();
+      const message = `The Jupyter server at ${this.url} cannot be reached: ${whyNoAnswer(cause)}.`;
+      throw new CellwrightError("server_unreachable", message);
+    }
+  }
+
+  /** What a good answer says: an object, or a list as `list`. */
+  #take({ status, text }: { status: number; text: string }, task: string): Record<string, unknown> {
+    if (status === 401 || status === 403) {
+      const why = "Authorization" in this.#headers ? "refuses the token" : "wants a token, and none was given";
+      throw this.#refused(`${why} (${status})`, TOKEN_HINT);
+    }
+    if (status >= 300 && status < 400) throw this.#refused(`sends us elsewhere (${status})`, URL_HINT);
+    if (status >= 400) {
+      const said = parse(text)?.message;
+      const detail = typeof said === "string" && said ? `: ${said.slice(0, 500)}` : "";
+      throw this.#refused(`could not ${task} (${status}${detail})`);
+    }
+    return parse(text) ?? {};
+  }
+
+  #refused(what: string, hint?: string): CellwrightError {
+    return new CellwrightError("server_refused", `The Jupyter server at ${this.url} ${what}.`, { hint });
+  }
+}
+
+const URL_HINT =
+  "Check --jupyter-url: it is the address of the server without `/lab` or `/tree`, with its path prefix.";
+const TOKEN_HINT = "Check --jupyter-token, or the server's line in --jupyter-token-file.";
+const VERSION_HINT = "Install a newer jupyter_server there.";
+
+/** A URL as people give it: with a slash at its end, or copied from the server's log with its token. */
+function placeOf(text: string): { url: string; name: string; token?: string } {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
+    const shown = url ? `${url.protocol}//${url.host}${url.pathname}` : "what was given";
+    throw new CellwrightError("invalid_input", `A Jupyter server's address is http://host:port, not ${shown}.`, {
+      hint: URL_HINT,
+    });
+  }
+  const path = url.pathname.replace(/\/+$/, "");
+  const token = url.searchParams.get("token") ?? undefined;
+  const port = url.port || (url.protocol === "https:" ? "443" : "80");
+  return { url: `${url.origin}${path}`, name: `${url.hostname}:${port}${path}`, token };
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? { list: value } : isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,232 @@
+import type { BackendsStatus } from "../kernel.ts";
+
+/** Who has not asked for so long comes back as somebody new. */
+const FORGET_AFTER_MS = 3_600_000;
+
+export interface BalancerOptions {
+  /** How long a backend that is out is left alone before one request tries it again. */
+  coolDownMs: number;
+  /** Failures in a row that put a backend out. */
+  maxFailures?: number;
+  now?: () => number;
+}
+
+/** One request to a backend. `ended` belongs into a `finally`; a verdict comes before it, or not at all. */
+export interface BackendUse {
+  /** The backend did what it was asked. What user code did there is no matter. */
+  succeeded(): void;
+  /** The backend could not be reached, or did not answer as it should. */
+  failed(): void;
+  /** Nothing runs there for this request any more. */
+  ended(): void;
+}
+
+interface Backend {
+  name: string;
+  /** Sessions that run something there now, and how many requests each. */
+  running: Map<string, number>;
+  failures: number;
+  isOut: boolean;
+  /** When a trial may be made, while it is out. */
+  trialAt: number;
+  /** Requests under way that were begun while it was out: the trial. */
+  trials: number;
+  /**
+   * Rises when it goes out and when it is reset. A request of an earlier era says nothing about the present: the
+   * late success of an old one does not bring a backend back.
+   */
+  era: number;
+  isDraining: boolean;
+  /** Place in the order of use; the smallest is the least recently used. */
+  turn: number;
+  lastUsedAt: number | undefined;
+}
+
+/**
+ * Decides which of several backends a session goes to. It knows nothing of how they are reached: whoever sends a
+ * request says how it went.
+ */
+export class Balancer {
+  readonly #backends: Backend[];
+  readonly #places = new Map<string, { backend: Backend; usedAt: number }>();
+  readonly #coolDownMs: number;
+  readonly #maxFailures: number;
+  readonly #now: () => number;
+  #turns = 0;
+
+  constructor(names: string[], { coolDownMs, maxFailures = 3, now = Date.now }: BalancerOptions) {
+    this.#backends = [...new Set(names)].map((name) => ({
+      name,
+      running: new Map(),
+      failures: 0,
+      isOut: false,
+      trialAt: 0,
+      trials: 0,
+      era: 0,
+      isDraining: false,
+      turn: 0,
+      lastUsedAt: undefined,
+    }));
+    this.#coolDownMs = coolDownMs;
+    this.#maxFailures = maxFailures;
+    this.#now = now;
+  }
+
+  /**
+   * The backend for a session: the one it had, unless that is out; else the one with the fewest running sessions, the
+   * least recently used of these, the first of these. `except`: tried in vain in this call. Undefined: none is left.
+   */
+  choose(sessionId: string, except: ReadonlySet<string> = new Set()): string | undefined {
+    this.#forgetIdle();
+    const had = this.#places.get(sessionId)?.backend;
+    const chosen =
+      had && !except.has(had.name) && this.#isOpen(had)
+        ? had
+        : this.#best(this.#backends.filter((backend) => !backend.isDraining && !except.has(backend.name)));
+    if (!chosen) return undefined;
+    // Whoever asks next, before a request begins, is sent elsewhere; and there is one trial at a time.
+    chosen.turn = ++this.#turns;
+    if (chosen.isOut) chosen.trialAt = this.#now() + this.#coolDownMs;
+    this.#bind(sessionId, chosen);
+    return chosen.name;
+  }
+
+  /** Where the session is now. */
+  placeOf(sessionId: string): string | undefined {
+    return this.#places.get(sessionId)?.backend.name;
+  }
+
+  /** Binds a session to the backend that it is known to live on. */
+  place(sessionId: string, name: string): void {
+    this.#bind(sessionId, this.#get(name));
+  }
+
+  /** Whether requests should not go there for now. */
+  isOut(name: string): boolean {
+    return this.#get(name).isOut;
+  }
+
+  /** A cell, or another request, begins there. */
+  begin(sessionId: string, name: string): BackendUse {
+    const backend = this.#get(name);
+    const { era } = backend;
+    const isTrial = backend.isOut;
+    let hasVerdict = false;
+    let hasEnded = false;
+    this.#bind(sessionId, backend);
+    backend.turn = ++this.#turns;
+    backend.lastUsedAt = this.#now();
+    backend.running.set(sessionId, (backend.running.get(sessionId) ?? 0) + 1);
+    if (isTrial) backend.trials++;
+
+    const isNews = () => {
+      const isFirst = !hasVerdict;
+      hasVerdict = true;
+      return isFirst && era === backend.era;
+    };
+    return {
+      succeeded: () => {
+        if (!isNews()) return;
+        backend.failures = 0;
+        backend.isOut = false;
+      },
+      failed: () => {
+        if (!isNews()) return;
+        backend.failures++;
+        if (backend.failures >= this.#maxFailures) this.#putOut(backend);
+      },
+      ended: () => {
+        if (hasEnded) return;
+        hasEnded = true;
+        if (isTrial) backend.trials--;
+        const left = (backend.running.get(sessionId) ?? 1) - 1;
+        if (left > 0) backend.running.set(sessionId, left);
+        else backend.running.delete(sessionId);
+        const place = this.#places.get(sessionId);
+        if (place) place.usedAt = this.#now();
+      },
+    };
+  }
+
+  forget(sessionId: string): void {
+    this.#places.delete(sessionId);
+  }
+
+  /** Sessions that are there stay, and no new ones come; or they come again. False: there is no such backend. */
+  drain(name: string, draining: boolean): boolean {
+    const backend = this.#backends.find((one) => one.name === name);
+    if (backend) backend.isDraining = draining;
+    return backend !== undefined;
+  }
+
+  status(): BackendsStatus {
+    this.#forgetIdle();
+    return {
+      ports: Object.fromEntries(
+        this.#backends.map((backend) => [
+          backend.name,
+          {
+            status: statusOf(backend),
+            active_sessions: backend.running.size,
+            error_count: backend.failures,
+            last_used: backend.lastUsedAt === undefined ? "never" : new Date(backend.lastUsedAt).toISOString(),
+          },
+        ]),
+      ),
+      total_sessions: this.#places.size,
+    };
+  }
+
+  #best(candidates: Backend[]): Backend | undefined {
+    if (candidates.length === 0) return undefined;
+    const open = candidates.filter((backend) => this.#isOpen(backend));
+    if (open.length > 0) return open.reduce((best, backend) => (isBetter(backend, best) ? backend : best));
+    // To be refused without a try helps nobody: where all are out, none is.
+    for (const backend of this.#backends) if (backend.isOut) reset(backend);
+    return this.#best(candidates);
+  }
+
+  /** In use, or due for its one trial. */
+  #isOpen(backend: Backend): boolean {
+    return !backend.isOut || (backend.trials === 0 && this.#now() >= backend.trialAt);
+  }
+
+  #putOut(backend: Backend): void {
+    backend.isOut = true;
+    backend.era++;
+    backend.trialAt = this.#now() + this.#coolDownMs;
+  }
+
+  #bind(sessionId: string, backend: Backend): void {
+    this.#places.set(sessionId, { backend, usedAt: this.#now() });
+  }
+
+  #forgetIdle(): void {
+    const oldest = this.#now() - FORGET_AFTER_MS;
+    for (const [sessionId, { backend, usedAt }] of this.#places) {
+      if (usedAt <= oldest && !backend.running.has(sessionId)) this.#places.delete(sessionId);
+    }
+  }
+
+  #get(name: string): Backend {
+    const backend = this.#backends.find((one) => one.name === name);
+    if (!backend) throw new Error(`There is no backend ${name}.`);
+    return backend;
+  }
+}
+
+function isBetter(one: Backend, other: Backend): boolean {
+  return one.running.size === other.running.size ? one.turn < other.turn : one.running.size < other.running.size;
+}
+
+function reset(backend: Backend): void {
+  backend.isOut = false;
+  backend.failures = 0;
+  backend.era++;
+}
+
+function statusOf(backend: Backend): BackendsStatus["ports"][string]["status"] {
+  if (backend.isOut) return "error";
+  if (backend.isDraining) return "draining";
+  return backend.running.size > 0 ? "busy" : "idle";
+}

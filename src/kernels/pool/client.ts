@@ -1,0 +1,232 @@
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import * as z from "zod";
+import { CellwrightError } from "../../errors.ts";
+
+/** A sandbox that is there accepts in milliseconds; one behind a firewall that drops packets never does. */
+const CONNECT_MS = 5_000;
+/** Room for the largest figures of one cell. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+/** Forgetting a session is quick, and nobody should wait for it. */
+const CLEAR_MS = 3_000;
+/** As much as is shown of an answer that was not understood. */
+const SHOWN_CHARS = 200;
+
+/** What a sandbox is asked. These keys, and no others. */
+export interface SandboxRequest {
+  session_id: string;
+  code: string;
+  /** In seconds. */
+  timeout: number;
+}
+
+export interface SandboxReply {
+  isSuccess: boolean;
+  /** `{name}: {message}`, where it is no success. */
+  error: string;
+  stdout: string;
+  stderr: string;
+  /** PNG in base64. */
+  images: string[];
+  /** The last expression as text. */
+  result?: string | undefined;
+}
+
+/** A request that was sent and not answered as it should. What it asked for may have been done. */
+export class SandboxFailure extends Error {
+  override name = "SandboxFailure";
+  /** The sandbox refused what it was asked: nothing was run, and the sandbox is well. */
+  readonly isRefusal: boolean;
+
+  constructor(message: string, { isRefusal = false } = {}) {
+    super(message);
+    this.isRefusal = isRefusal;
+  }
+}
+
+const base64 = z.string().regex(/^[A-Za-z0-9+/\s]*={0,2}\s*$/);
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? "");
+const replySchema = z.object({
+  status: z.enum(["success", "error"]),
+  error: text,
+  output: z.object({
+    stdout: text,
+    stderr: text,
+    images: z
+      .array(base64)
+      .nullish()
+      .transform((value) => value ?? []),
+    result: z.unknown().optional(),
+  }),
+});
+
+/** Answers that say that something is wrong with the request, or that there is no room for it now. */
+const refusals = [400, 413, 422, 429];
+
+/** One sandbox behind HTTP: `POST /jupyter_sandbox`, `POST /clear_session`. */
+export class Sandbox {
+  /** For people and the balancer. */
+  readonly name: string;
+  readonly #url: URL;
+
+  constructor(name: string, url: URL) {
+    this.name = name;
+    this.#url = url;
+  }
+
+  /** A connection for one request. Throws `server_unreachable`: nothing has been asked then. */
+  async connect(signal?: AbortSignal): Promise<Socket> {
+    signal?.throwIfAborted();
+    const { protocol, port } = this.#url;
+    const host = this.#url.hostname.replace(/^\[|\]$/g, "");
+    const isTls = protocol === "https:";
+    const address = { host, port: Number(port || (isTls ? 443 : 80)) };
+    const socket = isTls ? connectTls({ ...address, servername: host }) : connectTcp(address);
+    try {
+      await opened(socket, isTls ? "secureConnect" : "connect", signal);
+    } catch (error) {
+      socket.destroy();
+      signal?.throwIfAborted();
+      const why = error instanceof Error ? error.message : String(error);
+      throw new CellwrightError("server_unreachable", `Sandbox ${this.name} cannot be reached: ${why}.`, {
+        cause: error,
+      });
+    }
+    // It may be closed by the other side before it is used.
+    socket.on("error", () => {});
+    socket.setNoDelay(true);
+    return socket;
+  }
+
+  /** Sends a request over a connection that is open, once. Throws SandboxFailure, or the signal's reason. */
+  async run(socket: Socket, body: SandboxRequest, { limitMs, signal }: RunOptions): Promise<SandboxReply> {
+    const { status, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
+    const json = parseJson(text);
+    const reply = replySchema.safeParse(json);
+    if (status !== 200) {
+      const said = z.object({ error: z.string() }).safeParse(json);
+      throw new SandboxFailure(
+        `Sandbox ${this.name} answered HTTP ${status}: ${said.success ? said.data.error : shown(text)}`,
+        { isRefusal: refusals.includes(status) },
+      );
+    }
+    if (!reply.success) {
+      throw new SandboxFailure(`Sandbox ${this.name} answered what is no result of a cell: ${shown(text)}`);
+    }
+    const { output, error } = reply.data;
+    const result = typeof output.result === "string" ? output.result : undefined;
+    return { ...output, result, error, isSuccess: reply.data.status === "success" };
+  }
+
+  /** Ends a session there, which stops its cell too. Throws where that cannot be done. */
+  async clear(sessionId: string): Promise<void> {
+    const signal = AbortSignal.timeout(CLEAR_MS);
+    const socket = await this.connect(signal);
+    await this.#post(socket, "clear_session", { session_id: sessionId }, { limitMs: CLEAR_MS, signal });
+  }
+
+  #post(
+    socket: Socket,
+    path: string,
+    body: object,
+    { limitMs, signal }: RunOptions,
+  ): Promise<{ status: number; text: string }> {
+    const bytes = Buffer.from(JSON.stringify(body));
+    return new Promise((resolve, reject) => {
+      let hasAnswer = false;
+      const fail = (reason: string) => reject(new SandboxFailure(`Sandbox ${this.name} ${reason}`));
+      const request = httpRequest({
+        method: "POST",
+        path: `${this.#url.pathname.replace(/\/+$/, "")}/${path}`,
+        headers: {
+          host: this.#url.host,
+          "content-type": "application/json",
+          "content-length": bytes.length,
+          connection: "close",
+        },
+        createConnection: () => socket,
+      });
+      const timer = setTimeout(() => {
+        fail(`did not answer within ${limitMs / 1000} s.`);
+        request.destroy();
+      }, limitMs);
+      const abort = () => {
+        reject(signal?.reason);
+        request.destroy();
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      request.once("close", () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", abort);
+        socket.destroy();
+        // Once there is an answer, what can be read of it decides.
+        if (!hasAnswer) fail("closed the connection before it had answered.");
+      });
+      request.once("error", (error) => fail(`broke the connection before it had answered (${error.message}).`));
+      request.once("response", (response) => {
+        hasAnswer = true;
+        read(response).then(
+          (text) => resolve({ status: response.statusCode ?? 0, text }),
+          (error: Error) => {
+            fail(`did not finish its answer (${error.message}).`);
+            request.destroy();
+          },
+        );
+      });
+      if (signal?.aborted) abort();
+      else request.end(bytes);
+    });
+  }
+}
+
+interface RunOptions {
+  limitMs: number;
+  signal?: AbortSignal | undefined;
+}
+
+function opened(socket: Socket, event: "connect" | "secureConnect", signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no answer within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
+    const abort = () => reject(signal?.reason);
+    signal?.addEventListener("abort", abort, { once: true });
+    socket.once("error", reject);
+    socket.once(event, () => resolve());
+    socket.once("close", () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+      reject(new Error("the connection was closed"));
+    });
+    socket.once(event, () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    });
+  });
+}
+
+async function read(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    bytes += chunk.length;
+    if (bytes > MAX_REPLY_BYTES) throw new Error(`more than ${MAX_REPLY_BYTES / 1024 / 1024} MB`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function shown(text: string): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line === "" ? "nothing" : line.length > SHOWN_CHARS ? `${line.slice(0, SHOWN_CHARS)}…` : line;
+}

@@ -1,0 +1,245 @@
+import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
+import { CellwrightError } from "../../errors.ts";
+import type { ExecutionEvent } from "../../execution.ts";
+import type { Log } from "../../log.ts";
+import type { ExecuteOptions, InstallOptions, Kernel, KernelInfo } from "../kernel.ts";
+import { assignmentOf } from "./assignment.ts";
+import type { Balancer } from "./balancer.ts";
+import { type Sandbox, SandboxFailure, type SandboxReply } from "./client.ts";
+import { eventsOf } from "./events.ts";
+
+/** A sandbox ends a cell at its time limit; so much later it is not going to answer any more. */
+const SLACK_MS = 10_000;
+/** For whoever gives no limit. */
+const DEFAULT_TIMEOUT_MS = 30_000;
+/** A connection that waits longer than this may be closed by the sandbox in the moment when it is used. */
+const FRESH_MS = 3_000;
+
+const MAY_HAVE_RUN =
+  "The cell may have run, in whole or in part, so it was not sent again: look at what it did before you repeat it.";
+
+export interface PoolKernelParts {
+  sessionId: string;
+  sandboxes: ReadonlyMap<string, Sandbox>;
+  balancer: Balancer;
+  log: Log;
+  /** Told once, when it is of no more use. */
+  ended: (kernel: PoolKernel) => void;
+}
+
+/**
+ * A session on one sandbox. Until its first cell has been sent it may go to any of them; from then on its variables are
+ * there. A connection is made before anything is sent, so that a sandbox that is gone is known before a cell could
+ * have begun; what was sent is never sent again.
+ */
+export class PoolKernel implements Kernel {
+  readonly ownTimeLimit = { slackMs: SLACK_MS };
+  readonly closed: Promise<{ reason: string }>;
+  readonly #parts: PoolKernelParts;
+  /** The session's name there: another one for each kernel, so that no two ever meet in the same variables. */
+  readonly #name: string;
+  readonly #disposing = new AbortController();
+  #sandbox: Sandbox | undefined;
+  #open: { socket: Socket; sinceMs: number } | undefined;
+  #wasUsed = false;
+  #cells = 0;
+  #isClosed = false;
+  #close!: (closed: { reason: string }) => void;
+  #disposed: Promise<void> | undefined;
+
+  constructor(parts: PoolKernelParts) {
+    this.#parts = parts;
+    this.#name = `${parts.sessionId}-${randomBytes(6).toString("hex")}`;
+    this.closed = new Promise((resolve) => {
+      this.#close = resolve;
+    });
+  }
+
+  get info(): KernelInfo {
+    return describePool(this.#sandbox?.name);
+  }
+
+  /** Finds a sandbox for a session that has none. Throws `server_unreachable`. */
+  async start(signal: AbortSignal): Promise<void> {
+    await this.#connect(signal);
+  }
+
+  /** Connects for the next cell. A session whose sandbox is gone, or out, ends here: the next one begins elsewhere. */
+  async prepare(_code: string, { signal }: InstallOptions): Promise<undefined> {
+    try {
+      await this.#connect(signal);
+    } catch (error) {
+      if (!(error instanceof CellwrightError) || !this.#isClosed) throw error;
+      // Whoever waits for that hears of it before we return.
+      await this.closed;
+    }
+  }
+
+  async *execute(code: string, options: ExecuteOptions = {}): AsyncIterable<ExecutionEvent> {
+    const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const executionCount = options.silent ? null : ++this.#cells;
+    const variables = options.variables ?? {};
+    let reply: SandboxReply | undefined;
+    try {
+      if (Object.keys(variables).length > 0) reply = await this.#send(assignmentOf(variables), timeoutMs, NOT_RUN);
+      // Sandboxes take it for a mistake when there is no code.
+      const isWanted = reply === undefined || reply.isSuccess;
+      if (isWanted && code.trim() !== "") reply = await this.#send(code, timeoutMs, MAY_HAVE_RUN);
+    } catch (error) {
+      if (!(error instanceof SandboxFailure)) throw error;
+      yield { type: "error", name: "SandboxError", message: error.message, traceback: [] };
+      yield { type: "done", status: "error", executionCount };
+      return;
+    }
+    if (reply) yield* eventsOf(reply);
+    yield { type: "done", status: reply?.isSuccess === false ? "error" : "ok", executionCount };
+  }
+
+  dispose(): Promise<void> {
+    this.#disposed ??= this.#dispose();
+    return this.#disposed;
+  }
+
+  async #dispose(): Promise<void> {
+    const isGone = this.#isClosed;
+    this.#disposing.abort(new CellwrightError("kernel_died", "The session was ended."));
+    this.#end("it was ended.");
+    if (!this.#wasUsed || isGone) return;
+    try {
+      // Also what stops a cell there: its request has just been dropped.
+      await this.#sandbox?.clear(this.#name);
+    } catch (error) {
+      this.#parts.log.debug(`${this.#name}: cannot be cleared: ${error}`);
+    }
+  }
+
+  /** Sends code and waits for what became of it. `ifUnknown` is what a failure means for the cell. */
+  async #send(code: string, timeoutMs: number, ifUnknown: string): Promise<SandboxReply> {
+    const { balancer, sessionId } = this.#parts;
+    const { sandbox, socket } = await this.#connect(this.#disposing.signal);
+    this.#open = undefined;
+    this.#wasUsed = true;
+    const limitMs = timeoutMs + SLACK_MS;
+    const startedMs = performance.now();
+    const use = balancer.begin(sessionId, sandbox.name);
+    try {
+      const request = { session_id: this.#name, code, timeout: timeoutMs / 1000 };
+      const reply = await sandbox.run(socket, request, { limitMs, signal: this.#disposing.signal });
+      use.succeeded();
+      return reply;
+    } catch (error) {
+      if (error instanceof SandboxFailure) {
+        if (!error.isRefusal) use.failed();
+        throw new SandboxFailure(`${error.message} ${error.isRefusal ? NOT_RUN : ifUnknown}`);
+      }
+      // Whoever ends a cell long after its time is up does so because nobody answered.
+      if (performance.now() - startedMs >= limitMs) use.failed();
+      throw error;
+    } finally {
+      use.ended();
+    }
+  }
+
+  /** The sandbox and a connection to it for one request. Throws `server_unreachable` when there is none to be had. */
+  async #connect(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
+    if (this.#isClosed) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
+    const open = this.#takeOpen();
+    if (open && this.#sandbox) return { sandbox: this.#sandbox, socket: open };
+    const { sandbox, socket } = this.#wasUsed ? await this.#connectAgain(signal) : await this.#connectAnywhere(signal);
+    this.#sandbox = sandbox;
+    this.#open = { socket, sinceMs: performance.now() };
+    return { sandbox, socket };
+  }
+
+  async #connectAnywhere(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
+    const { balancer, sessionId } = this.#parts;
+    const failures = new Map<string, string>();
+    for (;;) {
+      const name = balancer.choose(sessionId, new Set(failures.keys()));
+      const sandbox = name === undefined ? undefined : this.#parts.sandboxes.get(name);
+      if (!sandbox) {
+        balancer.forget(sessionId);
+        throw noneLeft([...failures.values()]);
+      }
+      try {
+        return { sandbox, socket: await this.#tryConnect(sandbox, signal) };
+      } catch (error) {
+        if (!(error instanceof CellwrightError)) throw error;
+        failures.set(sandbox.name, error.message);
+      }
+    }
+  }
+
+  /** To where the variables are. */
+  async #connectAgain(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
+    const { balancer, sessionId } = this.#parts;
+    const sandbox = this.#sandbox;
+    if (!sandbox) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
+    if (balancer.isOut(sandbox.name) && balancer.choose(sessionId) !== sandbox.name) {
+      const reason = `Sandbox ${sandbox.name}, where the session was, failed several times and is left alone for now.`;
+      this.#end(reason);
+      throw new CellwrightError("server_unreachable", reason);
+    }
+    try {
+      return { sandbox, socket: await this.#tryConnect(sandbox, signal) };
+    } catch (error) {
+      if (error instanceof CellwrightError) this.#end(error.message);
+      throw error;
+    }
+  }
+
+  async #tryConnect(sandbox: Sandbox, signal: AbortSignal): Promise<Socket> {
+    try {
+      return await sandbox.connect(signal);
+    } catch (error) {
+      if (error instanceof CellwrightError && error.code === "server_unreachable") {
+        const use = this.#parts.balancer.begin(this.#parts.sessionId, sandbox.name);
+        use.failed();
+        use.ended();
+        this.#parts.log.warn(error.message);
+      }
+      throw error;
+    }
+  }
+
+  /** The connection that is open already, if it can be trusted to be. */
+  #takeOpen(): Socket | undefined {
+    const open = this.#open;
+    if (!open) return undefined;
+    const { socket, sinceMs } = open;
+    if (socket.readyState === "open" && performance.now() - sinceMs < FRESH_MS) return socket;
+    socket.destroy();
+    this.#open = undefined;
+    return undefined;
+  }
+
+  #end(reason: string): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#open?.socket.destroy();
+    this.#close({ reason });
+    this.#parts.ended(this);
+  }
+}
+
+const NOT_RUN = "The cell was not run.";
+
+export function describePool(name?: string): KernelInfo {
+  return {
+    provider: "pool",
+    language: "python",
+    description: name === undefined ? "Python in a pool of sandboxes" : `Python in sandbox ${name}`,
+    walls: [],
+    notes: ["What code may touch there is the sandbox's own business."],
+  };
+}
+
+function noneLeft(failures: string[]): CellwrightError {
+  if (failures.length === 0) {
+    return new CellwrightError("server_unreachable", "No sandbox takes new sessions: all are being drained.", {
+      hint: "End the draining of one of them, then try again.",
+    });
+  }
+  return new CellwrightError("server_unreachable", `No sandbox can be reached. ${failures.join(" ")}`);
+}

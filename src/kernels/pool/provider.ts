@@ -1,0 +1,69 @@
+import { CellwrightError } from "../../errors.ts";
+import type { Log } from "../../log.ts";
+import { OptionError } from "../../options.ts";
+import type { KernelProvider } from "../kernel.ts";
+import { Balancer } from "./balancer.ts";
+import { Sandbox } from "./client.ts";
+import { describePool, PoolKernel } from "./kernel.ts";
+import { createPoolWorkspace } from "./workspace.ts";
+
+export interface PoolConfig {
+  urls: string[];
+  coolDownMs: number;
+  log: Log;
+}
+
+/** Sandboxes behind HTTP, with a session on each as long as it can stay there. */
+export async function createPoolProvider({ urls, coolDownMs, log }: PoolConfig): Promise<KernelProvider> {
+  const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url)]));
+  const balancer = new Balancer([...sandboxes.keys()], { coolDownMs });
+  const workspace = createPoolWorkspace();
+  const kernels = new Map<string, PoolKernel>();
+
+  return {
+    name: "pool",
+    backends: balancer,
+    list: async () => [describePool()],
+    workspace: () => workspace,
+    start: async ({ language, env }, { sessionId, signal }) => {
+      if (language !== "python") throw new CellwrightError("kernel_not_found", "Sandboxes of a pool run Python only.");
+      if (env !== undefined) {
+        throw new CellwrightError("kernel_not_found", `A pool has no environments, so there is no \`${env}\`.`);
+      }
+      const ended = (kernel: PoolKernel) => {
+        if (kernels.get(sessionId) !== kernel) return;
+        kernels.delete(sessionId);
+        balancer.forget(sessionId);
+      };
+      const kernel = new PoolKernel({ sessionId, sandboxes, balancer, log, ended });
+      await kernel.start(signal);
+      kernels.set(sessionId, kernel);
+      return kernel;
+    },
+    dispose: async () => {
+      await Promise.all([...kernels.values()].map((kernel) => kernel.dispose()));
+    },
+  };
+}
+
+/** A sandbox is known by its port where all are on one host, else by host and port. */
+export function nameAddresses(addresses: string[]): { name: string; url: URL }[] {
+  const urls = addresses.map(parseAddress);
+  const isOneHost =
+    new Set(urls.map(({ protocol, hostname, pathname }) => `${protocol}${hostname}${pathname}`)).size === 1;
+  return urls.map((url) => {
+    const port = url.port || (url.protocol === "https:" ? "443" : "80");
+    const path = url.pathname.replace(/\/+$/, "");
+    return { name: isOneHost ? port : `${url.hostname}:${port}${path}`, url };
+  });
+}
+
+function parseAddress(address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  // Not shown: it may hold a password.
+  if (address.includes("@")) throw new OptionError("--pool-url: an address with a name or password cannot be used.");
+  if (!url || !["http:", "https:"].includes(url.protocol)) {
+    throw new OptionError(`--pool-url: \`${address}\` is not an address like http://127.0.0.1:18901.`);
+  }
+  return url;
+}

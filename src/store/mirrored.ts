@@ -1,0 +1,208 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Execution } from "../execution.ts";
+import type { Log } from "../log.ts";
+import { isSessionId } from "./blob-name.ts";
+import { Pushes } from "./pushes.ts";
+import type { Mirror, SessionRecord, Spill, Store } from "./store.ts";
+
+export interface MirroredParts {
+  /** On this machine: it is what is read, and it has everything. */
+  store: Store;
+  mirror: Mirror;
+  log: Log;
+  /** How long a cell's reply waits for the copy of what it says. */
+  waitMs?: number;
+}
+
+const WAIT_MS = 5_000;
+/** How long the first listing waits for sessions that only the mirror has. */
+const FIRST_PULL_MS = 10_000;
+/** A program that crashed is known to be dead after a minute; its sessions are nobody's from then on. */
+const PULL_EVERY_MS = 60_000;
+const ELSEWHERE = "another Cellwright on the same Jupyter server";
+
+/** A store whose sessions are also kept in a mirror, for a machine whose disk is new. Starts to fetch what is missing. */
+export function openMirroredStore(parts: MirroredParts): Store {
+  const store = new MirroredStore(parts);
+  store.start();
+  return store;
+}
+
+class MirroredStore implements Store {
+  readonly #store: Store;
+  readonly #mirror: Mirror;
+  readonly #log: Log;
+  readonly #waitMs: number;
+  readonly #pushes: Pushes;
+  readonly #elsewhere = new Set<string>();
+  readonly #forgetting = new Set<string>();
+  #firstPull: Promise<void> = Promise.resolve();
+  #pulling: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isPullFailing = false;
+  #isDisposed = false;
+
+  constructor({ store, mirror, log, waitMs = WAIT_MS }: MirroredParts) {
+    this.#store = store;
+    this.#mirror = mirror;
+    this.#log = log;
+    this.#waitMs = waitMs;
+    this.#pushes = new Pushes(async (sessionId) => mirror.push(sessionId, await store.folder(sessionId)), log);
+  }
+
+  start(): void {
+    this.#firstPull = within(FIRST_PULL_MS, this.#pull()).then(() => {});
+    this.#timer = setInterval(() => void this.#pull(), PULL_EVERY_MS).unref();
+  }
+
+  async sessions(): Promise<SessionRecord[]> {
+    await this.#firstPull;
+    return this.#store.sessions();
+  }
+
+  async claim(sessionId: string): Promise<boolean> {
+    if (!(await this.#store.claim(sessionId))) return false;
+    const folder = await this.#store.folder(sessionId);
+    // One that is just being made is nowhere else.
+    const isFree = existsSync(join(folder, "session.json")) ? await this.#claimThere(sessionId, folder) : true;
+    if (isFree) this.#elsewhere.delete(sessionId);
+    else {
+      this.#elsewhere.add(sessionId);
+      await this.#store.release(sessionId);
+    }
+    return isFree;
+  }
+
+  async claimedBy(sessionId: string): Promise<string | undefined> {
+    return (await this.#store.claimedBy(sessionId)) ?? (this.#elsewhere.has(sessionId) ? ELSEWHERE : undefined);
+  }
+
+  async release(sessionId: string): Promise<void> {
+    await this.#settled(sessionId);
+    await this.#store.release(sessionId);
+  }
+
+  async saveSession(record: SessionRecord): Promise<void> {
+    await this.#store.saveSession(record);
+    void this.#pushes.push(record.id);
+  }
+
+  async begin(sessionId: string, execution: Execution): Promise<void> {
+    await this.#store.begin(sessionId, execution);
+    void this.#pushes.push(sessionId);
+  }
+
+  async finish(sessionId: string, execution: Execution): Promise<void> {
+    await this.#store.finish(sessionId, execution);
+    const pushed = this.#pushes.push(sessionId);
+    // A server that is known to be away would make each reply late.
+    if (!this.#pushes.isFailing) await within(this.#waitMs, pushed);
+  }
+
+  history(sessionId: string): Promise<Execution[]> {
+    return this.#store.history(sessionId);
+  }
+
+  putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string> {
+    return this.#store.putBlob(sessionId, bytes, mimeType);
+  }
+
+  openSpill(sessionId: string, name: string, maxBytes: number): Spill {
+    return this.#store.openSpill(sessionId, name, maxBytes);
+  }
+
+  getBlob(uri: string): ReturnType<Store["getBlob"]> {
+    return this.#store.getBlob(uri);
+  }
+
+  /** There first: a session that is gone here and still there would come back. */
+  async forget(sessionId: string): Promise<void> {
+    this.#forgetting.add(sessionId);
+    try {
+      await this.#settled(sessionId);
+      await this.#mirror.forget(sessionId);
+      await this.#store.forget(sessionId);
+      this.#pushes.forget(sessionId);
+    } finally {
+      this.#forgetting.delete(sessionId);
+    }
+  }
+
+  folder(sessionId: string): Promise<string> {
+    return this.#store.folder(sessionId);
+  }
+
+  async dispose(): Promise<void> {
+    this.#isDisposed = true;
+    clearInterval(this.#timer);
+    await this.#pushes.end(this.#waitMs);
+    await within(this.#waitMs, this.#pulling ?? Promise.resolve());
+    await this.#store.dispose();
+  }
+
+  async #claimThere(sessionId: string, folder: string): Promise<boolean> {
+    const claiming = this.#mirror.claim(sessionId, folder).catch((error) => {
+      this.#log.warn(`session ${sessionId}: nobody can tell whether it is in use elsewhere`, error);
+      return true;
+    });
+    return (await within(this.#waitMs, claiming)) ?? true;
+  }
+
+  async #settled(sessionId: string): Promise<void> {
+    await within(this.#waitMs, this.#pushes.settled(sessionId));
+  }
+
+  /** Fetches sessions that are only there. */
+  #pull(): Promise<void> {
+    this.#pulling ??= this.#pullMissing()
+      .then(
+        () => {
+          this.#isPullFailing = false;
+        },
+        (error) => {
+          if (!this.#isPullFailing) this.#log.warn("sessions that are kept elsewhere cannot be looked up", error);
+          this.#isPullFailing = true;
+        },
+      )
+      .finally(() => {
+        this.#pulling = undefined;
+      });
+    return this.#pulling;
+  }
+
+  async #pullMissing(): Promise<void> {
+    const there = (await this.#mirror.list()).filter(isSessionId);
+    const here = new Set((await this.#store.sessions()).map(({ id }) => id));
+    for (const id of there) {
+      if (here.has(id) || this.#forgetting.has(id)) continue;
+      if (this.#isDisposed) return;
+      await this.#pullOne(id);
+    }
+  }
+
+  async #pullOne(sessionId: string): Promise<void> {
+    if (!(await this.#store.claim(sessionId))) return;
+    try {
+      await this.#mirror.pull(sessionId, await this.#store.folder(sessionId));
+      this.#log.info(`session ${sessionId}: fetched from where it was kept`);
+    } catch (error) {
+      this.#log.warn(`session ${sessionId}: cannot be fetched from where it is kept`, error);
+    } finally {
+      await this.#store.release(sessionId);
+    }
+  }
+}
+
+/** Undefined when it took longer; it goes on. */
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), timeoutMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

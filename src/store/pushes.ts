@@ -1,0 +1,91 @@
+import { CellwrightError } from "../errors.ts";
+import type { Log } from "../log.ts";
+
+interface Turns {
+  running: Promise<void>;
+  /** One that begins when that is over: it takes along all that is new until then. */
+  next?: Promise<void>;
+}
+
+/** Copies of sessions on their way to a mirror: of one session one at a time, and all that is new at once. */
+export class Pushes {
+  readonly #send: (sessionId: string) => Promise<void>;
+  readonly #log: Log;
+  readonly #turns = new Map<string, Turns>();
+  /** Sessions whose last push failed. */
+  readonly #behind = new Set<string>();
+  readonly #usedElsewhere = new Set<string>();
+  #isEnding = false;
+
+  constructor(send: (sessionId: string) => Promise<void>, log: Log) {
+    this.#send = send;
+    this.#log = log;
+  }
+
+  /** The last push that ended did not succeed. */
+  get isFailing(): boolean {
+    return this.#behind.size > 0;
+  }
+
+  /** Resolves when what is new now has been sent, or could not be. Never rejects. */
+  push(sessionId: string): Promise<void> {
+    const turns = this.#turns.get(sessionId);
+    if (turns) {
+      turns.next ??= turns.running.then(() => this.#begin(sessionId));
+      return turns.next;
+    }
+    return this.#begin(sessionId);
+  }
+
+  async settled(sessionId: string): Promise<void> {
+    for (let turns = this.#turns.get(sessionId); turns; turns = this.#turns.get(sessionId)) {
+      await (turns.next ?? turns.running);
+    }
+  }
+
+  forget(sessionId: string): void {
+    this.#behind.delete(sessionId);
+    this.#usedElsewhere.delete(sessionId);
+  }
+
+  /** Waits for what is under way. Failures are no longer of interest: whoever takes them is ending, too. */
+  async end(timeoutMs: number): Promise<void> {
+    this.#isEnding = true;
+    const all = Promise.all([...this.#turns.keys()].map((id) => this.settled(id)));
+    const late = new Promise((resolve) => setTimeout(resolve, timeoutMs).unref());
+    await Promise.race([all, late]);
+  }
+
+  #begin(sessionId: string): Promise<void> {
+    const running = this.#run(sessionId).then(() => {
+      if (!turns.next) this.#turns.delete(sessionId);
+    });
+    const turns: Turns = { running };
+    this.#turns.set(sessionId, turns);
+    return running;
+  }
+
+  async #run(sessionId: string): Promise<void> {
+    try {
+      await this.#send(sessionId);
+    } catch (error) {
+      if (error instanceof CellwrightError && error.code === "session_in_use") return this.#noteUse(sessionId, error);
+      const isFirst = !this.isFailing;
+      this.#behind.add(sessionId);
+      if (isFirst && !this.#isEnding) {
+        this.#log.warn("what is kept of sessions cannot be copied; it is kept here, and copied later", error);
+      }
+      return;
+    }
+    this.#behind.delete(sessionId);
+    this.#usedElsewhere.delete(sessionId);
+    // It works again: those that nobody uses at the moment are not forgotten.
+    for (const id of this.#isEnding ? [] : this.#behind) if (!this.#turns.has(id)) void this.push(id);
+  }
+
+  /** Trying again would not help. */
+  #noteUse(sessionId: string, error: CellwrightError): void {
+    if (!this.#usedElsewhere.has(sessionId)) this.#log.warn(`session ${sessionId} is not copied`, error);
+    this.#usedElsewhere.add(sessionId);
+  }
+}

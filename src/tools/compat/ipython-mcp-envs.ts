@@ -1,0 +1,68 @@
+import { realpathSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, dirname, join, resolve } from "node:path";
+import type { EnvironmentLook } from "../../kernels/kernel.ts";
+import type { ToolContext } from "../../mcp/tool.ts";
+
+/** What `env` means there, and what is told of it. */
+export interface ChosenEnvironment {
+  /** For our engine: a folder, or undefined for the default. */
+  env: string | undefined;
+  label: string;
+  python: string;
+  /** Why no session can run in it. */
+  problem?: string;
+}
+
+/** A path is a folder, a name one in ~/envs, and nothing is the default. */
+export async function chooseEnvironment(
+  env: string | undefined,
+  { sessions, options, signal, progress }: ToolContext,
+): Promise<ChosenEnvironment> {
+  const isPath = env?.includes("/") || env?.startsWith("~");
+  const folder = !env ? undefined : isPath ? resolvedPath(env) : join(options.envRoot, env);
+  const label = !env ? "default" : isPath ? String(folder) : env;
+  const look = await sessions.environment(folder, { signal, progress });
+  const chosen = { env: folder, label, python: look?.python ?? "" };
+  return look?.obstacle ? { ...chosen, problem: problemText(label, look, look.obstacle) } : chosen;
+}
+
+/** A venv is known by where its interpreter lies, not by where that leads to. */
+export function isSameInterpreter(one: string, other: string): boolean {
+  return (
+    one === other || join(realFolder(dirname(one)), basename(one)) === join(realFolder(dirname(other)), basename(other))
+  );
+}
+
+function problemText(label: string, look: EnvironmentLook, obstacle: NonNullable<EnvironmentLook["obstacle"]>): string {
+  switch (obstacle.kind) {
+    case "no_python":
+      return `python interpreter not found at ${look.python} for env '${label}'`;
+    case "no_answer":
+      return `timed out probing ipykernel in env '${label}'`;
+    case "no_ipykernel":
+      return `ipykernel not found in env '${label}' (python: ${look.python}). Install with: ${installHint(look)}`;
+    case "other":
+      return `${obstacle.message} ${obstacle.hint}`;
+  }
+}
+
+function installHint({ kind, path, python }: EnvironmentLook): string {
+  if (kind === "pixi" || /[/\\]\.pixi[/\\]envs[/\\]/.test(path)) return "pixi add ipykernel";
+  if (kind === "conda") return `mamba install -p ${path} -c conda-forge ipykernel`;
+  return `${python} -m pip install ipykernel`;
+}
+
+/** Absolute, from home if it says so, with links followed as far as there is something. */
+function resolvedPath(path: string): string {
+  return realFolder(resolve(path.replace(/^~(?=$|[/\\])/, homedir())));
+}
+
+function realFolder(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const above = dirname(path);
+    return above === path ? path : join(realFolder(above), basename(path));
+  }
+}

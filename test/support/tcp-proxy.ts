@@ -1,0 +1,129 @@
+import { createServer, connect as dial, type Server, type Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+
+/** What is done to the bytes that pass. */
+export interface Weather {
+  delayMs?: number;
+  bytesPerSecond?: number;
+}
+
+/** A way to a port of this machine that can be made bad, in the middle of things. */
+export class TcpProxy {
+  weather: Weather = {};
+  /** Bytes that came from the side that was connected to, so far. */
+  received = 0;
+  /** Whether new connections are closed as soon as they are made. */
+  isShut = false;
+  readonly #server: Server;
+  readonly #pairs = new Set<[Socket, Socket]>();
+  readonly #frozen = new Set<Socket>();
+  #onConnection: (() => void)[] = [];
+
+  private constructor(server: Server, target: number) {
+    this.#server = server;
+    server.on("connection", (near) => this.#join(near, target));
+  }
+
+  static async to(target: number): Promise<TcpProxy> {
+    const server = createServer({ allowHalfOpen: true });
+    const proxy = new TcpProxy(server, target);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return proxy;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port;
+  }
+
+  /** The same address, by way of here. */
+  through(url: string): string {
+    const address = new URL(url);
+    address.port = String(this.port);
+    return address.href.replace(/\/$/, "");
+  }
+
+  /** Ends all connections, in an orderly way. */
+  drop(): void {
+    for (const [near, far] of this.#take()) {
+      near.end();
+      far.end();
+      near.destroySoon();
+      far.destroySoon();
+    }
+  }
+
+  /** Ends all connections with a reset. */
+  reset(): void {
+    for (const [near, far] of this.#take()) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  }
+
+  /** Nothing gets through the connections that there are, and neither side is told. New ones are fine. */
+  freeze(): void {
+    for (const [near, far] of this.#take()) {
+      for (const side of [near, far]) {
+        side.removeAllListeners("data");
+        side.removeAllListeners("end");
+        side.removeAllListeners("close");
+        side.resume();
+        this.#frozen.add(side);
+      }
+    }
+  }
+
+  /** The next connection that is made. */
+  connection(): Promise<void> {
+    return new Promise((resolve) => this.#onConnection.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    this.reset();
+    for (const side of this.#frozen) side.destroy();
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+  }
+
+  #take(): [Socket, Socket][] {
+    const pairs = [...this.#pairs];
+    this.#pairs.clear();
+    return pairs;
+  }
+
+  #join(near: Socket, target: number): void {
+    near.on("error", () => {});
+    if (this.isShut) return near.resetAndDestroy();
+    const far = dial({ port: target, host: "127.0.0.1", allowHalfOpen: true });
+    near.setNoDelay();
+    far.setNoDelay();
+    far.on("error", () => near.destroy());
+    const pair: [Socket, Socket] = [near, far];
+    this.#pairs.add(pair);
+    this.#carry(near, far, () => {});
+    this.#carry(far, near, (bytes) => {
+      this.received += bytes;
+    });
+    for (const side of pair) side.once("close", () => this.#pairs.delete(pair) && pair.forEach((each) => each.destroy()));
+    for (const tell of this.#onConnection.splice(0)) tell();
+  }
+
+  #carry(from: Socket, to: Socket, count: (bytes: number) => void): void {
+    let turn: Promise<unknown> = Promise.resolve();
+    from.on("data", (data) => {
+      count(data.length);
+      const { delayMs = 0, bytesPerSecond } = this.weather;
+      if (!delayMs && !bytesPerSecond) {
+        turn = turn.then(() => to.write(data));
+        return;
+      }
+      from.pause();
+      turn = turn
+        .then(() => pause(delayMs + (bytesPerSecond ? (data.length / bytesPerSecond) * 1000 : 0)))
+        .then(() => {
+          to.write(data);
+          from.resume();
+        });
+    });
+    from.on("end", () => void turn.then(() => to.end()));
+  }
+}
