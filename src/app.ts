@@ -1,8 +1,8 @@
 import { Browser } from "./browser/browser.ts";
 import type { Backends, Environments, PackageImages } from "./kernels/kernel.ts";
 import { createProvider, openPackageImages, openPythonEnvironments } from "./kernels/providers.ts";
-import { createFigureDrawer } from "./mcp/render/draw.ts";
 import { createLog, type Log } from "./log.ts";
+import { createFigureDrawer } from "./mcp/render/draw.ts";
 import type { Options } from "./options.ts";
 import { createDisplaySaver } from "./session/display-files.ts";
 import { Sessions } from "./session/sessions.ts";

@@ -14,7 +14,32 @@ export type ExecutionEvent =
   | { type: "clear"; wait: boolean }
   | { type: "result"; data: MimeBundle }
   | { type: "error"; name: string; message: string; traceback: string[] }
-  | { type: "done"; status: "ok" | "error"; executionCount: number | null };
+  | { type: "done"; status: "ok" | "error"; executionCount: number | null; answer?: SandboxAnswer };
+
+/** How a cell ended in the words of the sandbox that it was sent to, by its name in a pool. */
+export type SandboxAnswer = { place: string } & ({ reply: SandboxReply } | { failure: SandboxFault });
+
+export interface SandboxReply {
+  status: "success" | "error";
+  /** How long the cell ran, in seconds. */
+  execution_time?: number | undefined;
+  error?: string | undefined;
+  output: {
+    stdout: string;
+    stderr: string;
+    /** PNG in base64. */
+    images: string[];
+    /** The last expression as text. */
+    result?: string | undefined;
+  };
+}
+
+/** What came instead of a reply. Only a refusal leaves no doubt that nothing was run. */
+export type SandboxFault =
+  | { kind: "http"; status: number; reason: string; url: string; said?: string | undefined }
+  | { kind: "timeout" }
+  | { kind: "disconnected" }
+  | { kind: "malformed"; text: string };
 
 export type ExecutionStatus = "running" | "ok" | "error" | "timeout" | "interrupted" | "kernel_died";
 

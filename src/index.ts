@@ -5,6 +5,14 @@ import { defaultOptions, type Options } from "./options.ts";
 import type { Session } from "./session/session.ts";
 import { LOCAL_OWNER, type SessionSummary } from "./session/sessions.ts";
 
+export {
+  type CodeSandbox,
+  type CodeSandboxOptions,
+  codeSandbox,
+  type PreparedServer,
+  prepare,
+  type SandboxResult,
+} from "./code-sandbox.ts";
 export { CellwrightError, type ErrorCode } from "./errors.ts";
 export type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Json, MimeBundle, Output } from "./execution.ts";
 export type { Variable } from "./kernels/kernel.ts";

@@ -155,6 +155,12 @@ export const table = {
     repeatable: true,
     trusted: true,
   }),
+  plainNames: option({
+    group: "Elsewhere",
+    help: "Sandboxes know a session by the name that it was given, so that it can be shared; otherwise by one of ours.",
+    type: flag(),
+    default: false,
+  }),
   coolDown: option({
     group: "Elsewhere",
     help: "How long a server or sandbox that failed three times is left alone before it is tried again.",

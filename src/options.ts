@@ -140,7 +140,7 @@ function readEnvFile(path: string, readFile: (path: string) => string): string {
   }
 }
 
-function parseEnvFile(content: string): Record<string, string> {
+export function parseEnvFile(content: string): Record<string, string> {
   const values: Record<string, string> = {};
   for (const line of content.split(/\r?\n/)) {
     const match = /^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line);

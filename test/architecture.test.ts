@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, "..");
  */
 const parts: Record<string, { files: string[]; imports: string[] }> = {
   program: {
-    files: ["main.ts", "index.ts", "commands/"],
+    files: ["main.ts", "index.ts", "code-sandbox.ts", "commands/"],
     imports: ["app", "surfaces", "session", "jail", "contracts", "options", "words"],
   },
   app: {

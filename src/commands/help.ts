@@ -21,9 +21,11 @@ export function helpText(): string {
     lines.push("", group);
     for (const row of optionTable.filter((candidate) => candidate.group === group)) {
       const shown = row.default === "" ? "" : ` (default: ${row.default})`;
-      lines.push(`  ${`${row.flag} ${row.placeholder}`.trimEnd().padEnd(30)} ${row.help}${shown}`);
+      const also = row.flagAliases.length === 0 ? "" : ` Also ${row.flagAliases.join(", ")}.`;
+      lines.push(`  ${`${row.flag} ${row.placeholder}`.trimEnd().padEnd(30)} ${row.help}${also}${shown}`);
     }
   }
+  lines.push("", `  ${"--help, -h".padEnd(30)} Show this.`, `  ${"--version, -v".padEnd(30)} Show the version.`);
   lines.push("", "Each option is also an environment variable: --data-dir is CELLWRIGHT_DATA_DIR.");
   return `${lines.join("\n")}\n`;
 }

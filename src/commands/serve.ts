@@ -25,8 +25,10 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
   const maxRequestBytes = options.maxRequestMb * 1024 * 1024;
   const createServer = await createMcpServer(app, { local: false, toolset });
   const words = toolset?.http;
+  const mcp = createMcpRoute({ createServer, sessions, log, maxRequestBytes, stateless: options.stateless, words });
   const routes = {
-    "/mcp": createMcpRoute({ createServer, sessions, log, maxRequestBytes, stateless: options.stateless, words }),
+    "/mcp": mcp,
+    ...Object.fromEntries((toolset?.commandLine.paths ?? []).map((path) => [path, mcp])),
     ...(words ? {} : createSandboxRoutes({ sessions, log, maxRequestBytes })),
     ...(backends ? createStatusRoutes(backends) : {}),
   };

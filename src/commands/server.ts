@@ -1,6 +1,7 @@
 import type { App } from "../app.ts";
 import type { ServerFactory } from "../mcp/server.ts";
 import type { Toolset } from "../mcp/toolset.ts";
+import { LOCAL_OWNER } from "../session/sessions.ts";
 import { version } from "../version.ts";
 
 /** What speaks MCP for this app: the tools that were asked for, over either transport. */
@@ -14,6 +15,9 @@ export async function createMcpServer(
   ]);
   const { sessions, store, options, browser, backends, log } = app;
   void sessions.adopt().catch((error) => log.error("kernels of an earlier run could not be taken over", error));
+  void toolset
+    ?.onStart?.({ sessions, store, options, owner: LOCAL_OWNER })
+    .catch((error) => log.error("earlier sessions could not be restored", error));
   return createServerFactory({
     sessions,
     store,

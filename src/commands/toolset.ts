@@ -9,14 +9,17 @@ export interface ToolsetStart {
 
 /** Starts the program as another system is started. */
 export async function runToolset(toolset: Toolset, { parse, run }: ToolsetStart): Promise<number> {
-  const { defaults, command, commands = {}, modes = {}, environment, refuse, version } = toolset.commandLine;
+  const { defaults, command, commands = {}, modes = {}, environment, settle, refuse, version } = toolset.commandLine;
   const env = environment?.(process.env, process.cwd()) ?? process.env;
   const leave = (refusal: { message: string; exitCode: number }): number => {
     process.stderr.write(`${refusal.message}\n`);
     return refusal.exitCode;
   };
+  let options: Options | undefined;
   try {
     const parsed = parse(env, defaults);
+    if (settle) parsed.options = settle(parsed.options);
+    options = parsed.options;
     if (parsed.extra.version && version !== undefined) {
       process.stdout.write(`${version}\n`);
       return 0;
@@ -31,7 +34,7 @@ export async function runToolset(toolset: Toolset, { parse, run }: ToolsetStart)
     const words = [mode?.command ?? word ?? [], rest].flat();
     return await run({ ...parsed, words, options: { ...parsed.options, ...mode?.settings } });
   } catch (error) {
-    const refusal = error instanceof Error ? refuse?.({ error }) : undefined;
+    const refusal = error instanceof Error ? refuse?.({ error, options }) : undefined;
     if (refusal) return leave(refusal);
     throw error;
   }

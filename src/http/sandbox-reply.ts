@@ -1,14 +1,6 @@
-import type { Execution, Output } from "../execution.ts";
+import type { Execution, Output, SandboxReply } from "../execution.ts";
 
 const TIMED_OUT = "TimeOutError: code execution timed out";
-
-/** What such sandboxes answer. */
-interface SandboxReply {
-  status: "success" | "error";
-  execution_time?: number;
-  error?: string;
-  output: { stdout: string; stderr: string; images: string[]; result?: string };
-}
 
 /** A request that came to nothing. */
 export function failureReply(error: string): SandboxReply {

@@ -129,6 +129,8 @@ export interface KernelInfo {
   workingDir?: string;
   /** What stands between this kernel and the machine, one short phrase a wall. Empty: nothing does. */
   walls: string[];
+  /** The one of several backends that its variables are on; absent while it has none. */
+  place?: string | undefined;
   /** What is not as its users would expect, as sentences: a slow start and why, a limit that could not be set. */
   notes?: string[];
 }
@@ -173,6 +175,8 @@ export interface AdoptedKernel {
 
 export interface StartOptions {
   sessionId: string;
+  /** The name that the session was given, if it was. */
+  sessionName?: string | undefined;
   /** The session's folder on this machine, which becomes the kernel's working directory. */
   workspaceDir: string;
   /** A folder for the kernel's own temporary things, private to this session; removed by its owner, not by the kernel. */
@@ -204,8 +208,8 @@ export interface KernelProvider {
   adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
   /** A session's files, where they are not in its workspace folder on this machine. */
   workspace?(sessionId: string): Workspace;
-  /** The folder with the folders of all sessions, where that is on another machine. */
-  readonly allFiles?: Workspace;
+  /** The folder in which a session's folder is, with those of others, where that is on another machine. */
+  surroundings?(sessionId: string): Workspace;
   /** Where else what is kept of sessions lives. */
   readonly mirror?: Mirror;
   /** The places that kernels are spread over, where there are several. */

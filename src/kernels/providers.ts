@@ -15,6 +15,7 @@ const providers: Record<Options["kernel"], Build> = {
       cacheDir: join(options.dataDir, "cache"),
       memoryMb: options.memoryMb,
       diskMb: options.diskMb,
+      allowRead: options.allowRead,
       jail: options.jail,
       startTimeoutMs: options.startTimeout,
       packages: { initial: options.packages, automatic: !options.noInstall, ...packagePlaces(options) },
@@ -46,7 +47,8 @@ const providers: Record<Options["kernel"], Build> = {
   /** Sandboxes behind HTTP, several of them. */
   pool: async (options, log) => {
     const { createPoolProvider } = await import("./pool/provider.ts");
-    return createPoolProvider({ urls: options.poolUrl, coolDownMs: options.coolDown, log });
+    const { poolUrl: urls, coolDown: coolDownMs, plainNames } = options;
+    return createPoolProvider({ urls, coolDownMs, plainNames, log });
   },
 
   /** The managed environment once it has been created and where it can be jailed, else WASM. */

@@ -16,14 +16,21 @@ export async function writeInstructions({
   const kernels = await listKernels(sessions);
   const python = kernels.find(({ language }) => language === "python");
   const files = options.caps.includes("files");
+  const isPool = python?.provider === "pool";
+  const room = isPool ? "" : `A session may use ${options.memoryMb} MB of memory and ${options.diskMb} MB of disk. `;
   return [
     `Runs code in stateful sessions: ${python?.description ?? "Python"}${hasBash(kernels) ? ", and bash with language=bash" : ""}. Variables, imports and files stay between calls that pass the same session_id; leave it out for a new session.`,
-    python?.provider === "local" ? describeLocal(options) : describeWasm(options),
-    `A session may use ${options.memoryMb} MB of memory and ${options.diskMb} MB of disk; a cell ends after ${options.timeout / 1000} s unless timeout_s says otherwise. A call returns earlier, with status \`running\`: call wait for the rest, or interrupt.`,
+    isPool ? IN_A_POOL : python?.provider === "local" ? describeLocal(options) : describeWasm(options),
+    `${room}A cell ends after ${options.timeout / 1000} s unless timeout_s says otherwise. A call returns earlier, with status \`running\`: call wait for the rest, or interrupt.`,
     `A reply holds about ${options.maxResultChars} characters, head and tail; the rest is linked. Print what matters, not everything.`,
-    `The working directory is the session's workspace: files written there persist${files ? ", are listed in the reply, and can be read and written with the file tools" : " and are listed in the reply"}.`,
+    isPool
+      ? FILES_IN_A_POOL
+      : `The working directory is the session's workspace: files written there persist${files ? ", are listed in the reply, and can be read and written with the file tools" : " and are listed in the reply"}.`,
   ].join("\n");
 }
+
+const IN_A_POOL = "Code runs in a sandbox elsewhere, which decides what it may touch and which packages are there.";
+const FILES_IN_A_POOL = "Files that a cell writes stay in the session's sandbox; only cells can read them.";
 
 function describeLocal({ allowNet, noInstall }: Options): string {
   const network = allowNet.length > 0 ? "Code may use the network" : "Code has no network";

@@ -76,12 +76,15 @@ export interface ExactReply {
   sessionId?: string;
 }
 
-/** `shown`: what a cell displayed, of which pictures and figures become image blocks. */
+/**
+ * `shown`: what a cell displayed, of which pictures and figures become image blocks. `unchecked`: pictures too that
+ * cannot be decoded.
+ */
 export type ExactBlock =
   | { type: "text"; text: string }
   | { type: "link"; link: Link }
   | { type: "resource"; uri: string; mimeType: string; bytes: Uint8Array }
-  | { type: "shown"; bundles: MimeBundle[] };
+  | { type: "shown"; bundles: MimeBundle[]; unchecked?: boolean };
 
 /** Something that can be read as a resource. */
 export interface Link {

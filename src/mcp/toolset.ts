@@ -13,6 +13,8 @@ export interface Toolset {
   /** A failure of ours, as that system would tell it. Absent: the message and what to do. */
   explain?(error: Error, tool: string): string;
   commandLine: ToolsetCommandLine;
+  /** Called once, when the program has started; nobody waits for it. */
+  onStart?(context: ResourceContext): Promise<void>;
   /** Absent: as we do. */
   http?: HttpWords;
 }
@@ -46,6 +48,8 @@ export type ResourceContent = { mimeType: string } & ({ text: string } | { blob:
 export interface ToolsetCommandLine {
   /** Settings that are different there. What a user gives counts more. */
   defaults: Partial<Options>;
+  /** Where MCP is served over HTTP, besides `/mcp`. */
+  paths?: string[];
   /** What is done without a command. Absent: one has to be named. */
   command?: "stdio" | "serve";
   /** What it calls our commands, and settings that go with them. */
@@ -54,9 +58,13 @@ export interface ToolsetCommandLine {
   commands?: Record<string, ToolsetCommand>;
   /** The environment as it reads it: a `.env` file, for example. */
   environment?(env: NodeJS.ProcessEnv, cwd: string): NodeJS.ProcessEnv;
+  /** Settings that mean something else there. */
+  settle?(options: Options): Options;
   /** What it says before it leaves when it cannot be started like this, with its exit status. */
   refuse?(
-    problem: { options: Options; words: string[]; given: Set<OptionName> } | { error: Error },
+    problem:
+      | { options: Options; words: string[]; given: Set<OptionName> }
+      | { error: Error; options?: Options | undefined },
   ): Refusal | undefined;
   /** What `--version` prints. */
   version?: string;

@@ -24,6 +24,7 @@ export class HeldKernel {
   #loss: string | undefined;
   /** The kernel before was lost, and not given up by anybody's wish. */
   #isMissed = false;
+  #missedPlace: string | undefined;
 
   constructor(
     language: Language,
@@ -52,7 +53,8 @@ export class HeldKernel {
     this.#starting = true;
     try {
       const spec = { language: this.#language, env: record.env ?? env };
-      const kernel = await provider.start(spec, { sessionId: record.id, ...folder, ...waiting });
+      const session = { sessionId: record.id, sessionName: record.name, ...folder };
+      const kernel = await provider.start(spec, { ...session, ...waiting });
       this.#take(kernel);
       if (record.env === undefined && env !== undefined) {
         record.env = env;
@@ -94,11 +96,19 @@ export class HeldKernel {
     return isMissed;
   }
 
+  /** Where the variables were of the kernel that this one takes the place of. Asking counts as telling. */
+  takeMissedPlace(): string | undefined {
+    const place = this.#missedPlace;
+    this.#missedPlace = undefined;
+    return place;
+  }
+
   /** Ends a kernel that is of no more use. */
   async drop(kernel: Kernel): Promise<void> {
     if (this.#current === kernel) {
       this.#current = undefined;
       this.#isMissed = true;
+      this.#missedPlace = kernel.info.place ?? this.#missedPlace;
     }
     await kernel.dispose();
   }

@@ -76,6 +76,7 @@ export class SessionKernels {
     const waiting = { env: began ? undefined : env, ...waitingFor(run) };
     const kernel = await held.start(waiting);
     run.hasFreshKernel ||= held.takeMissed();
+    run.movedFrom ??= held.takeMissedPlace();
     const loss = held.takeLoss();
     // What a shell did was done to files, which are still there: doing it again would do it twice.
     const isRebuilt = run.language === "python" && (await this.#rebuild(kernel, run));

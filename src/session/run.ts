@@ -1,6 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { CellwrightError } from "../errors.ts";
-import type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Language } from "../execution.ts";
+import type {
+  Execution,
+  ExecutionEvent,
+  ExecutionStatus,
+  FileChange,
+  Language,
+  SandboxAnswer,
+} from "../execution.ts";
 import type { Preparation } from "../kernels/kernel.ts";
 import type { Spill } from "../store/store.ts";
 import type { SavedDisplay } from "./display-files.ts";
@@ -27,12 +34,18 @@ export class Run {
   stopReason: StopReason | undefined;
   /** Its kernel is gone, and why: it died, or did not stop when it was told to. */
   lost: string | undefined;
+  /** How long it may run; known when it does. */
+  timeoutMs: number | undefined;
   /** What was installed for it. */
   preparation: Preparation | undefined;
   /** Why it was not run: it needs what cannot be had. */
   obstacle: CellwrightError | undefined;
   /** It ran in a kernel that took the place of one that was lost. */
   hasFreshKernel = false;
+  /** Where the variables are that it does not find any more, where there are several places. */
+  movedFrom: string | undefined;
+  /** What the sandbox said that it was sent to. */
+  answer: SandboxAnswer | undefined;
   /** What was run again before it, to rebuild its kernel. */
   restored: { cells: number; failures: { cell: number; error: string }[] } | undefined;
   /** The store knows that it was about to run. */
@@ -78,8 +91,10 @@ export class Run {
   add(event: ExecutionEvent): void {
     this.#all.add(event);
     this.#unseen.add(event);
-    if (event.type === "done") this.executionCount = event.executionCount;
-    else for (const queue of this.#queues) queue.push(event);
+    if (event.type === "done") {
+      this.executionCount = event.executionCount;
+      this.answer = event.answer;
+    } else for (const queue of this.#queues) queue.push(event);
   }
 
   /** The whole of it, as it is now. */

@@ -16,6 +16,7 @@ import { Bookkeeping, type BookkeepingParts } from "./bookkeeping.ts";
 import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
 import { type LateOutput, LateOutputs } from "./late-outputs.ts";
 import { Run, type RunSource } from "./run.ts";
+import { afterSetup } from "./setup.ts";
 import { FRESH_KERNEL_NEXT, STOP_GRACE_MS, type StopReason, stopNotice, stopStatus } from "./stop.ts";
 import { Turn } from "./turn.ts";
 
@@ -37,6 +38,8 @@ export interface RunOptions {
   /** Asks the user on behalf of `input()`. */
   onInput?: ExecuteOptions["onInput"];
   script?: ExecuteOptions["script"];
+  /** Code of ours to run just before it, in the same turn. If that fails, the cell is not run. */
+  setup?: string | undefined;
   /** What becomes of a cell that imports what cannot be had; by default it is not run. */
   imports?: PrepareOptions["imports"];
   /** Told what is being installed for the cell. */
@@ -253,7 +256,7 @@ export class Session {
   }
 
   async #runCell(turn: Turn, options: RunOptions): Promise<void> {
-    const { env, variables, onInput, timeoutMs, script } = options;
+    const { env, variables, onInput, timeoutMs, script, setup } = options;
     const { run } = turn;
     const { store, workspace } = this.#parts;
     run.phase = "starting";
@@ -277,7 +280,8 @@ export class Session {
     const { classic } = this.#parts;
     const commands = this.#parts.commands ? ("run" as const) : undefined;
     const told = { variables, onInput, onLate, script, commands, classic };
-    const events = kernel.execute(run.code, { ...told, timeoutMs: timeLimit });
+    const cell = () => kernel.execute(run.code, { ...told, timeoutMs: timeLimit });
+    const events = setup === undefined ? cell() : afterSetup(kernel, { setup, timeoutMs: timeLimit }, cell);
     await this.#follow(turn, { kernel, events, mark, timeoutMs: timeLimit });
   }
 
@@ -291,6 +295,7 @@ export class Session {
     const slackMs = kernel.ownTimeLimit?.slackMs ?? 0;
     const timer = setTimeout(() => void this.#stop(run, "timeout"), timeoutMs + slackMs);
     run.phase = "running";
+    run.timeoutMs = timeoutMs;
     const ended = await turn.follow(kernel, events);
     run.lost = ended.lost;
     if (ended.lost !== undefined) await this.#kernels.of(run.language).drop(kernel);

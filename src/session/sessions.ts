@@ -210,8 +210,8 @@ export class Sessions {
   }
 
   /** The folder with the folders of all sessions, where that is on another machine. */
-  get allFiles(): Workspace | undefined {
-    return this.#config.provider.allFiles;
+  get shelf(): Workspace | undefined {
+    return this.#config.provider.surroundings?.("");
   }
 
   async list(owner: string): Promise<SessionSummary[]> {
@@ -230,6 +230,11 @@ export class Sessions {
   watchFiles(watcher: FileWatcher): () => void {
     this.#fileWatchers.add(watcher);
     return () => this.#fileWatchers.delete(watcher);
+  }
+
+  /** What sessions are spread over, where that is more than this machine. */
+  get backends(): Backends | undefined {
+    return this.#config.provider.backends;
   }
 
   /** The kernels a session can get, without starting one. */
@@ -485,8 +490,8 @@ export class Sessions {
   #chronicle({ id, name = id, owner }: SessionRecord, workspace: Workspace): Chronicle | undefined {
     const { cellsFile = "none", provider } = this.#config;
     if (cellsFile === "inside") return new Chronicle(workspace, "history.txt");
-    if (cellsFile === "none" || !provider.allFiles || owner !== LOCAL_OWNER || !isFileName(name)) return undefined;
-    return new Chronicle(provider.allFiles, `${name}.txt`);
+    if (cellsFile === "none" || !provider.surroundings || owner !== LOCAL_OWNER || !isFileName(name)) return undefined;
+    return new Chronicle(provider.surroundings(id), `${name}.txt`);
   }
 
   /** Lets go of a session that has no kernel any more. A full disk is no reason to keep its temporary folder. */

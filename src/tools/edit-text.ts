@@ -21,9 +21,12 @@ export function editText(
 
 /** Models write `\n`; a file from Windows has `\r\n`. */
 function sameLineEnds(text: string, oldText: string, newText: string): [string, string] {
-  if (text.includes(oldText) || !text.includes("\r\n")) return [oldText, newText];
-  const windows = (part: string) => part.replace(/\r?\n/g, "\r\n");
-  return [windows(oldText), windows(newText)];
+  if (text.includes(oldText)) return [oldText, newText];
+  return [inLineEndsOf(text, oldText), inLineEndsOf(text, newText)];
+}
+
+export function inLineEndsOf(text: string, part: string): string {
+  return text.includes("\r\n") ? part.replace(/\r?\n/g, "\r\n") : part;
 }
 
 function matchLines(pieces: string[], wanted: string): number[] {

@@ -84,6 +84,10 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
       });
     },
 
+    async resolve(path) {
+      return opened(path, {}, async (place) => place.path);
+    },
+
     mark: picture,
 
     async changedSince(mark) {

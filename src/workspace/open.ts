@@ -9,6 +9,8 @@ import { failedWith } from "./system-error.ts";
 export interface Place {
   readonly folder: Folder;
   readonly name: string;
+  /** The way to it from the workspace, without links. */
+  readonly path: string;
   /** What is there; absent if nothing is. */
   readonly stats: BigIntStats | undefined;
   close(): void;
@@ -35,6 +37,7 @@ const MAX_SUGGESTIONS_FROM = 1_000;
 export function openPath(root: string, path: string, options: OpenOptions): Place {
   const pending = namesOf(path).reverse();
   const trail: Folder[] = [];
+  const walked: string[] = [];
   const close = () => {
     for (const folder of trail.splice(0).reverse()) folder.close();
   };
@@ -45,10 +48,11 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
     for (;;) {
       const folder = top(trail);
       const name = pending.pop();
-      if (name === undefined) return { folder, name: ".", stats: look(folder, "."), close };
+      if (name === undefined) return { folder, name: ".", path: walked.join("/"), stats: look(folder, "."), close };
       if (name === "..") {
         if (trail.length === 1) throw outside(path, "a link in it leads out of the workspace");
         trail.pop()?.close();
+        walked.pop();
         continue;
       }
       const stats = look(folder, name);
@@ -62,13 +66,14 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
         pending.push(...steps.reverse());
         continue;
       }
-      if (last) return { folder, name, stats, close };
+      if (last) return { folder, name, path: [...walked, name].join("/"), stats, close };
       if (!stats) {
         if (!options.create) throw notFound(path, folder, name);
         make(folder, name);
       }
       if (trail.length > MAX_DEPTH) throw outside(path, "the links in it lead too deep");
       trail.push(folder.enter(name));
+      walked.push(name);
     }
   } catch (error) {
     close();

@@ -22,6 +22,9 @@ export interface Workspace {
   /** What was created, changed or deleted since. `complete` is false when the folder was too large to look through. */
   changedSince(mark: Mark): Promise<{ changes: FileChange[]; complete: boolean; totalBytes: number }>;
 
+  /** The same path without links in it, whether or not there is anything. Absent: nobody can say. */
+  resolve?(path: string): Promise<string>;
+
   /** The file's real place on this machine, to show to a local user; absent where there is none. */
   hostPath?(path: string): string;
 }

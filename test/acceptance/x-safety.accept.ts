@@ -99,7 +99,7 @@ for (const [kernel, args, suite] of [
         "    import json",
         "    json.dumps = lambda *_: '{}'",
       ].join("\n");
-      await client.run(patch);
+      await client.run(patch, { timeout_s: 5 });
       expect(forged).toEqual([]);
       expect(await client.raw.listTools()).toEqual(before);
       expect((await client.run("6 * 7")).structured).toMatchObject({ status: "ok", result: "42" });

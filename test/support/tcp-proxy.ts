@@ -10,8 +10,8 @@ export interface Weather {
 /** A way to a port of this machine that can be made bad, in the middle of things. */
 export class TcpProxy {
   weather: Weather = {};
-  /** Bytes that came from the side that was connected to, so far. */
-  received = 0;
+  /** Is shown what passes on its way there. */
+  tap: ((data: Buffer) => void) | undefined;
   /** Whether new connections are closed as soon as they are made. */
   isShut = false;
   readonly #server: Server;
@@ -99,18 +99,17 @@ export class TcpProxy {
     far.on("error", () => near.destroy());
     const pair: [Socket, Socket] = [near, far];
     this.#pairs.add(pair);
-    this.#carry(near, far, () => {});
-    this.#carry(far, near, (bytes) => {
-      this.received += bytes;
-    });
-    for (const side of pair) side.once("close", () => this.#pairs.delete(pair) && pair.forEach((each) => each.destroy()));
+    near.on("data", (data) => this.tap?.(data));
+    this.#carry(near, far);
+    this.#carry(far, near);
+    for (const side of pair)
+      side.once("close", () => this.#pairs.delete(pair) && pair.forEach((each) => each.destroy()));
     for (const tell of this.#onConnection.splice(0)) tell();
   }
 
-  #carry(from: Socket, to: Socket, count: (bytes: number) => void): void {
+  #carry(from: Socket, to: Socket): void {
     let turn: Promise<unknown> = Promise.resolve();
     from.on("data", (data) => {
-      count(data.length);
       const { delayMs = 0, bytesPerSecond } = this.weather;
       if (!delayMs && !bytesPerSecond) {
         turn = turn.then(() => to.write(data));

@@ -3,6 +3,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import * as z from "zod";
 import { CellwrightError } from "../../errors.ts";
+import type { SandboxFault, SandboxReply } from "../../execution.ts";
 
 /** A sandbox that is there accepts in milliseconds; one behind a firewall that drops packets never does. */
 const CONNECT_MS = 5_000;
@@ -21,26 +22,16 @@ export interface SandboxRequest {
   timeout: number;
 }
 
-export interface SandboxReply {
-  isSuccess: boolean;
-  /** `{name}: {message}`, where it is no success. */
-  error: string;
-  stdout: string;
-  stderr: string;
-  /** PNG in base64. */
-  images: string[];
-  /** The last expression as text. */
-  result?: string | undefined;
-}
-
 /** A request that was sent and not answered as it should. What it asked for may have been done. */
 export class SandboxFailure extends Error {
   override name = "SandboxFailure";
+  readonly fault: SandboxFault;
   /** The sandbox refused what it was asked: nothing was run, and the sandbox is well. */
   readonly isRefusal: boolean;
 
-  constructor(message: string, { isRefusal = false } = {}) {
+  constructor(message: string, fault: SandboxFault, { isRefusal = false } = {}) {
     super(message);
+    this.fault = fault;
     this.isRefusal = isRefusal;
   }
 }
@@ -52,16 +43,19 @@ const text = z
   .transform((value) => value ?? "");
 const replySchema = z.object({
   status: z.enum(["success", "error"]),
-  error: text,
-  output: z.object({
-    stdout: text,
-    stderr: text,
-    images: z
-      .array(base64)
-      .nullish()
-      .transform((value) => value ?? []),
-    result: z.unknown().optional(),
-  }),
+  execution_time: z.number().optional().catch(undefined),
+  error: z.string().optional().catch(undefined),
+  output: z
+    .object({
+      stdout: text,
+      stderr: text,
+      images: z
+        .array(base64)
+        .nullish()
+        .transform((value) => value ?? []),
+      result: z.string().optional().catch(undefined),
+    })
+    .default({ stdout: "", stderr: "", images: [] }),
 });
 
 /** Answers that say that something is wrong with the request, or that there is no room for it now. */
@@ -104,22 +98,22 @@ export class Sandbox {
 
   /** Sends a request over a connection that is open, once. Throws SandboxFailure, or the signal's reason. */
   async run(socket: Socket, body: SandboxRequest, { limitMs, signal }: RunOptions): Promise<SandboxReply> {
-    const { status, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
+    const { status, reason, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
     const json = parseJson(text);
     const reply = replySchema.safeParse(json);
     if (status !== 200) {
       const said = z.object({ error: z.string() }).safeParse(json);
       throw new SandboxFailure(
         `Sandbox ${this.name} answered HTTP ${status}: ${said.success ? said.data.error : shown(text)}`,
+        { kind: "http", status, reason, url: this.#address("jupyter_sandbox").href, said: reply.data?.error },
         { isRefusal: refusals.includes(status) },
       );
     }
     if (!reply.success) {
-      throw new SandboxFailure(`Sandbox ${this.name} answered what is no result of a cell: ${shown(text)}`);
+      const fault: SandboxFault = { kind: "malformed", text: text.slice(0, SHOWN_CHARS) };
+      throw new SandboxFailure(`Sandbox ${this.name} answered what is no result of a cell: ${shown(text)}`, fault);
     }
-    const { output, error } = reply.data;
-    const result = typeof output.result === "string" ? output.result : undefined;
-    return { ...output, result, error, isSuccess: reply.data.status === "success" };
+    return reply.data;
   }
 
   /** Ends a session there, which stops its cell too. Throws where that cannot be done. */
@@ -134,16 +128,18 @@ export class Sandbox {
     path: string,
     body: object,
     { limitMs, signal }: RunOptions,
-  ): Promise<{ status: number; text: string }> {
+  ): Promise<{ status: number; reason: string; text: string }> {
+    const url = this.#address(path);
     const bytes = Buffer.from(JSON.stringify(body));
     return new Promise((resolve, reject) => {
       let hasAnswer = false;
-      const fail = (reason: string) => reject(new SandboxFailure(`Sandbox ${this.name} ${reason}`));
+      const fail = (reason: string, kind: "disconnected" | "timeout" = "disconnected") =>
+        reject(new SandboxFailure(`Sandbox ${this.name} ${reason}`, { kind }));
       const request = httpRequest({
         method: "POST",
-        path: `${this.#url.pathname.replace(/\/+$/, "")}/${path}`,
+        path: url.pathname,
         headers: {
-          host: this.#url.host,
+          host: url.host,
           "content-type": "application/json",
           "content-length": bytes.length,
           connection: "close",
@@ -151,7 +147,7 @@ export class Sandbox {
         createConnection: () => socket,
       });
       const timer = setTimeout(() => {
-        fail(`did not answer within ${limitMs / 1000} s.`);
+        fail(`did not answer within ${limitMs / 1000} s.`, "timeout");
         request.destroy();
       }, limitMs);
       const abort = () => {
@@ -170,7 +166,7 @@ export class Sandbox {
       request.once("response", (response) => {
         hasAnswer = true;
         read(response).then(
-          (text) => resolve({ status: response.statusCode ?? 0, text }),
+          (text) => resolve({ status: response.statusCode ?? 0, reason: response.statusMessage ?? "", text }),
           (error: Error) => {
             fail(`did not finish its answer (${error.message}).`);
             request.destroy();
@@ -180,6 +176,12 @@ export class Sandbox {
       if (signal?.aborted) abort();
       else request.end(bytes);
     });
+  }
+
+  #address(path: string): URL {
+    const url = new URL(this.#url);
+    url.pathname = `${url.pathname.replace(/\/+$/, "")}/${path}`;
+    return url;
   }
 }
 

@@ -1,16 +1,19 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { CellwrightError } from "../../errors.ts";
-import type { ExecutionEvent } from "../../execution.ts";
+import type { ExecutionEvent, SandboxReply } from "../../execution.ts";
 import type { Log } from "../../log.ts";
 import type { ExecuteOptions, InstallOptions, Kernel, KernelInfo } from "../kernel.ts";
 import { assignmentOf } from "./assignment.ts";
 import type { Balancer } from "./balancer.ts";
-import { type Sandbox, SandboxFailure, type SandboxReply } from "./client.ts";
+import { type Sandbox, SandboxFailure } from "./client.ts";
 import { eventsOf } from "./events.ts";
+import type { Leftovers } from "./leftovers.ts";
 
 /** A sandbox ends a cell at its time limit; so much later it is not going to answer any more. */
 const SLACK_MS = 10_000;
+/** For us to notice that, before the session ends the cell itself and with it what the sandbox holds. */
+const NOTICE_MS = 1_000;
 /** For whoever gives no limit. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** A connection that waits longer than this may be closed by the sandbox in the moment when it is used. */
@@ -21,6 +24,10 @@ const MAY_HAVE_RUN =
 
 export interface PoolKernelParts {
   sessionId: string;
+  /** What the session is called in sandboxes. Otherwise each kernel has a name of its own, and meets no variables. */
+  name?: string | undefined;
+  /** What sessions of that name left in sandboxes that could not be told to forget it. */
+  leftovers: Leftovers;
   sandboxes: ReadonlyMap<string, Sandbox>;
   balancer: Balancer;
   log: Log;
@@ -34,15 +41,15 @@ export interface PoolKernelParts {
  * have begun; what was sent is never sent again.
  */
 export class PoolKernel implements Kernel {
-  readonly ownTimeLimit = { slackMs: SLACK_MS };
+  readonly ownTimeLimit = { slackMs: SLACK_MS + NOTICE_MS };
   readonly closed: Promise<{ reason: string }>;
   readonly #parts: PoolKernelParts;
-  /** The session's name there: another one for each kernel, so that no two ever meet in the same variables. */
   readonly #name: string;
   readonly #disposing = new AbortController();
   #sandbox: Sandbox | undefined;
   #open: { socket: Socket; sinceMs: number } | undefined;
   #wasUsed = false;
+  #hasAnswered = false;
   #cells = 0;
   #isClosed = false;
   #close!: (closed: { reason: string }) => void;
@@ -50,14 +57,15 @@ export class PoolKernel implements Kernel {
 
   constructor(parts: PoolKernelParts) {
     this.#parts = parts;
-    this.#name = `${parts.sessionId}-${randomBytes(6).toString("hex")}`;
+    this.#name = parts.name ?? `${parts.sessionId}-${randomBytes(6).toString("hex")}`;
     this.closed = new Promise((resolve) => {
       this.#close = resolve;
     });
   }
 
   get info(): KernelInfo {
-    return describePool(this.#sandbox?.name);
+    const info = describePool(this.#sandbox?.name);
+    return this.#hasAnswered ? { ...info, place: this.#sandbox?.name } : info;
   }
 
   /** Finds a sandbox for a session that has none. Throws `server_unreachable`. */
@@ -84,16 +92,18 @@ export class PoolKernel implements Kernel {
     try {
       if (Object.keys(variables).length > 0) reply = await this.#send(assignmentOf(variables), timeoutMs, NOT_RUN);
       // Sandboxes take it for a mistake when there is no code.
-      const isWanted = reply === undefined || reply.isSuccess;
+      const isWanted = reply === undefined || reply.status === "success";
       if (isWanted && code.trim() !== "") reply = await this.#send(code, timeoutMs, MAY_HAVE_RUN);
     } catch (error) {
       if (!(error instanceof SandboxFailure)) throw error;
       yield { type: "error", name: "SandboxError", message: error.message, traceback: [] };
-      yield { type: "done", status: "error", executionCount };
+      const answer = { place: this.#place, failure: error.fault };
+      yield { type: "done", status: "error", executionCount, answer };
       return;
     }
     if (reply) yield* eventsOf(reply);
-    yield { type: "done", status: reply?.isSuccess === false ? "error" : "ok", executionCount };
+    const status = reply?.status === "error" ? "error" : "ok";
+    yield { type: "done", status, executionCount, ...(reply ? { answer: { place: this.#place, reply } } : {}) };
   }
 
   dispose(): Promise<void> {
@@ -106,20 +116,31 @@ export class PoolKernel implements Kernel {
     this.#disposing.abort(new CellwrightError("kernel_died", "The session was ended."));
     this.#end("it was ended.");
     if (!this.#wasUsed || isGone) return;
+    // Also what stops a cell there: its request has just been dropped.
+    if (this.#sandbox) await this.#clear(this.#sandbox);
+  }
+
+  async #clear(sandbox: Sandbox): Promise<void> {
     try {
-      // Also what stops a cell there: its request has just been dropped.
-      await this.#sandbox?.clear(this.#name);
+      await sandbox.clear(this.#name);
+      this.#parts.leftovers.cleared(this.#name, sandbox.name);
     } catch (error) {
       this.#parts.log.debug(`${this.#name}: cannot be cleared: ${error}`);
     }
   }
 
+  get #place(): string {
+    return this.#sandbox?.name ?? "";
+  }
+
   /** Sends code and waits for what became of it. `ifUnknown` is what a failure means for the cell. */
   async #send(code: string, timeoutMs: number, ifUnknown: string): Promise<SandboxReply> {
-    const { balancer, sessionId } = this.#parts;
+    const { balancer, sessionId, leftovers } = this.#parts;
     const { sandbox, socket } = await this.#connect(this.#disposing.signal);
     this.#open = undefined;
+    if (!this.#wasUsed && leftovers.has(this.#name, sandbox.name)) await this.#clear(sandbox);
     this.#wasUsed = true;
+    if (this.#parts.name !== undefined) leftovers.add(this.#name, sandbox.name);
     const limitMs = timeoutMs + SLACK_MS;
     const startedMs = performance.now();
     const use = balancer.begin(sessionId, sandbox.name);
@@ -127,11 +148,12 @@ export class PoolKernel implements Kernel {
       const request = { session_id: this.#name, code, timeout: timeoutMs / 1000 };
       const reply = await sandbox.run(socket, request, { limitMs, signal: this.#disposing.signal });
       use.succeeded();
+      this.#hasAnswered = true;
       return reply;
     } catch (error) {
       if (error instanceof SandboxFailure) {
         if (!error.isRefusal) use.failed();
-        throw new SandboxFailure(`${error.message} ${error.isRefusal ? NOT_RUN : ifUnknown}`);
+        throw new SandboxFailure(`${error.message} ${error.isRefusal ? NOT_RUN : ifUnknown}`, error.fault);
       }
       // Whoever ends a cell long after its time is up does so because nobody answered.
       if (performance.now() - startedMs >= limitMs) use.failed();

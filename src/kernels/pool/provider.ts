@@ -5,18 +5,23 @@ import type { KernelProvider } from "../kernel.ts";
 import { Balancer } from "./balancer.ts";
 import { Sandbox } from "./client.ts";
 import { describePool, PoolKernel } from "./kernel.ts";
+import { Leftovers } from "./leftovers.ts";
 import { createPoolWorkspace } from "./workspace.ts";
 
 export interface PoolConfig {
   urls: string[];
   coolDownMs: number;
+  /** Whether sandboxes know sessions by the names that these were given, as others who use them may. */
+  plainNames?: boolean;
   log: Log;
 }
 
 /** Sandboxes behind HTTP, with a session on each as long as it can stay there. */
-export async function createPoolProvider({ urls, coolDownMs, log }: PoolConfig): Promise<KernelProvider> {
+export async function createPoolProvider(config: PoolConfig): Promise<KernelProvider> {
+  const { urls, coolDownMs, plainNames = false, log } = config;
   const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url)]));
   const balancer = new Balancer([...sandboxes.keys()], { coolDownMs });
+  const leftovers = new Leftovers();
   const workspace = createPoolWorkspace();
   const kernels = new Map<string, PoolKernel>();
 
@@ -25,7 +30,7 @@ export async function createPoolProvider({ urls, coolDownMs, log }: PoolConfig):
     backends: balancer,
     list: async () => [describePool()],
     workspace: () => workspace,
-    start: async ({ language, env }, { sessionId, signal }) => {
+    start: async ({ language, env }, { sessionId, sessionName, signal }) => {
       if (language !== "python") throw new CellwrightError("kernel_not_found", "Sandboxes of a pool run Python only.");
       if (env !== undefined) {
         throw new CellwrightError("kernel_not_found", `A pool has no environments, so there is no \`${env}\`.`);
@@ -35,7 +40,8 @@ export async function createPoolProvider({ urls, coolDownMs, log }: PoolConfig):
         kernels.delete(sessionId);
         balancer.forget(sessionId);
       };
-      const kernel = new PoolKernel({ sessionId, sandboxes, balancer, log, ended });
+      const name = plainNames ? sessionName : undefined;
+      const kernel = new PoolKernel({ sessionId, name, leftovers, sandboxes, balancer, log, ended });
       await kernel.start(signal);
       kernels.set(sessionId, kernel);
       return kernel;

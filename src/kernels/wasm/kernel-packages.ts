@@ -49,7 +49,7 @@ export class KernelPackages {
     const wanted = withCompanions(names);
     if (wanted.length === 0) return { installed: [] };
     try {
-      await this.install(wanted, options);
+      await this.install(wanted, { ...options, isGuess: true });
       return { installed: wanted };
     } catch (error) {
       if (!(error instanceof CellwrightError) || error.code !== "package_error") throw error;
@@ -61,9 +61,12 @@ export class KernelPackages {
     }
   }
 
-  async install(requirements: string[], { signal, progress }: InstallOptions): Promise<InstalledPackage[]> {
+  async install(
+    requirements: string[],
+    { signal, progress, isGuess }: InstallOptions & { isGuess?: boolean },
+  ): Promise<InstalledPackage[]> {
     progress?.(`installing ${requirements.join(", ")}`);
-    const image = await this.#parts.packages.image(requirements, { signal, progress, keep: this.#installed });
+    const image = await this.#parts.packages.image(requirements, { signal, progress, keep: this.#installed, isGuess });
     signal.throwIfAborted();
     await linkInto(image, this.#parts.siteDir);
     const versions = new Map([...this.#installed, ...image.packages].map(({ name, version }) => [name, version]));

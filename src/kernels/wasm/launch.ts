@@ -25,6 +25,8 @@ export interface LaunchOptions {
   workspaceDir: string;
   siteDir: string;
   imageDir?: string | undefined;
+  /** Folders of the user's that code may read, by their real paths and as the user names them. */
+  readable?: { from: string; at: string }[];
   denoDir: string;
   memoryMb: number;
   diskMb: number;
@@ -59,19 +61,27 @@ export function planLaunch(options: LaunchOptions): Launch {
   const snapshotFile = seenAs(options.snapshotFile, "snapshot");
   const siteDir = seenAs(options.siteDir, "site");
   const imageDir = options.imageDir && seenAs(options.imageDir, "image");
+  const readable = (options.readable ?? []).map(({ from, at }, index) => ({
+    root: seenAs(from, `readable/${index}`),
+    at,
+  }));
   const readOnly = mounts.splice(0);
   const workspaceDir = seenAs(options.workspaceDir, "files");
   const denoDir = seenAs(options.denoDir, "deno-dir");
   const supervisorFile = join(hostDir, sources.supervisorFile.slice(sources.hostDir.length));
   const env = denoEnv(denoDir);
   const args = [
-    ...runArgs([pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir, ...(imageDir ? [imageDir] : [])]),
+    ...runArgs([
+      ...[pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir, imageDir ?? []].flat(),
+      ...readable.map(({ root }) => root),
+    ]),
     `--allow-write=${listed(workspaceDir)}`,
     "--unstable-worker-options",
     `--v8-flags=${v8Flags(options.memoryMb)}`,
     supervisorFile,
   ];
-  const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, imageDir, diskBytes: options.diskMb * 1024 * 1024 };
+  const diskBytes = options.diskMb * 1024 * 1024;
+  const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, imageDir, readable, diskBytes };
   if (!jailLibraries) {
     // A working directory that says nothing about the user: it is visible to user code.
     return { command: denoFile, args, env, workingDir: parse(denoFile).root, jailed: false, start };

@@ -7,6 +7,7 @@ import type { Log } from "../../log.ts";
 import { withCompanions } from "../../packages/companions.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
+import { findReadable, type Readable } from "./readable.ts";
 import { createSnapshots, type Snapshots } from "./snapshot.ts";
 import { findSources, type Sources } from "./sources.ts";
 import { describe, startKernel } from "./start.ts";
@@ -16,6 +17,8 @@ export interface WasmConfig {
   cacheDir: string;
   memoryMb: number;
   diskMb: number;
+  /** Folders of the user's that code may read, at their own paths. */
+  allowRead?: string[];
   jail: JailMode;
   startTimeoutMs: number;
   /** Where packages come from; without it kernels have the standard library alone. */
@@ -37,6 +40,9 @@ interface Surroundings {
   packages: Packages | undefined;
   jailLibraries: string[] | undefined;
   walls: string[];
+  readable: Readable[];
+  /** What cannot be as it was asked for. */
+  notes: string[];
 }
 
 /** Python in WebAssembly: needs nothing but Node, and cannot touch the machine. */
@@ -57,7 +63,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 
   const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
-    const { sources, snapshots, packages, jailLibraries, walls } = await lookAround();
+    const { sources, snapshots, packages, jailLibraries, walls, readable, notes } = await lookAround();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const { memoryMb, diskMb, startTimeoutMs } = config;
     const { initial = [], automatic = false } = config.packages ?? {};
@@ -73,6 +79,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
         diskMb,
         jailLibraries,
         walls,
+        readable,
+        notes,
         image,
         packages: packages && { packages, automatic },
         startTimeoutMs,
@@ -97,8 +105,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     name: "wasm",
 
     async list() {
-      const { sources, walls } = await lookAround();
-      return [describe(pythonOf(sources.versions.pyodide), walls)];
+      const { sources, walls, notes } = await lookAround();
+      return [describe(pythonOf(sources.versions.pyodide), walls, notes)];
     },
 
     async start(spec, options) {
@@ -155,6 +163,7 @@ async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Pro
     packages: config.packages && createPackages({ ...config.packages, cacheDir, log }, sources),
     snapshots: createSnapshots({ sources, cacheDir, jailLibraries, memoryMb, disposing, log }),
     jailLibraries,
+    ...(await findReadable(config.allowRead ?? [])),
     walls: [
       "Deno permissions",
       ...(obstacle ? [] : ["bubblewrap namespaces", ...(seccompFilter() ? [CALL_FILTER] : [])]),

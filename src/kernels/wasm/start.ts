@@ -11,6 +11,7 @@ import { planLaunch } from "./launch.ts";
 import type { Image } from "./packages/packages.ts";
 import { removeLinks } from "./planted-links.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
+import type { Readable } from "./readable.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { Sources } from "./sources.ts";
 import { Watchdog } from "./watchdog.ts";
@@ -23,6 +24,9 @@ export interface KernelStart {
   diskMb: number;
   jailLibraries: string[] | undefined;
   walls: string[];
+  /** Folders of the user's that code may read. */
+  readable: Readable[];
+  notes: string[];
   packages?: Omit<KernelPackagesParts, "ask" | "siteDir"> | undefined;
   /** Packages that are there from the start. */
   image?: Image | undefined;
@@ -47,6 +51,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     workspaceDir: await realpath(slot.workspaceDir),
     siteDir: await realpath(siteDir),
     imageDir: options.image && (await realpath(options.image.siteDir)),
+    readable: options.readable,
     denoDir,
     memoryMb: options.memoryMb,
     diskMb: options.diskMb,
@@ -82,7 +87,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       ping: () => void process.send({ op: "ping" }),
       condemn: (reason) => process.kill(reason),
     });
-    const info = describe(python, options.walls);
+    const info = describe(python, options.walls, options.notes);
     const kernel = new WasmKernel({
       info,
       process,
@@ -115,8 +120,9 @@ async function sweepLinks(workspaceDir: string, log: Log): Promise<void> {
     log.warn(`${removed} symbolic links were removed from ${workspaceDir}: without a jail they lead out`);
 }
 
-export function describe(python: string, walls: string[]): WasmKernel["info"] {
-  return { provider: "wasm", language: "python", description: `Python ${python} (Pyodide, WebAssembly)`, walls };
+export function describe(python: string, walls: string[], notes: string[]): WasmKernel["info"] {
+  const description = `Python ${python} (Pyodide, WebAssembly)`;
+  return { provider: "wasm", language: "python", description, walls, ...(notes.length > 0 ? { notes } : {}) };
 }
 
 async function beforeTimeout<T>(ready: Promise<T>, options: KernelStart): Promise<T> {

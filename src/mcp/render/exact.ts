@@ -1,11 +1,10 @@
 import type { Browser } from "../../browser/browser.ts";
-import type { MimeBundle } from "../../execution.ts";
 import type { Store } from "../../store/store.ts";
 import type { ExactBlock, Reply } from "../tool.ts";
 import { bundleParts } from "./bundle.ts";
 import { drawFigures } from "./figures.ts";
 import { createKeep } from "./kept.ts";
-import { showPictures } from "./pictures.ts";
+import { isShown, type Picture, showPictures } from "./pictures.ts";
 import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
 import { createScaler } from "./scaler.ts";
 import { type Item, linkBlock } from "./sequence.ts";
@@ -25,7 +24,7 @@ export async function renderExact(
   const room = Math.max(MAX_REPLY_BYTES - jsonBytes(words) - fileBytes(reply.blocks), MIN_PICTURE_BYTES);
   const content: ContentBlock[] = [];
   for (const block of reply.blocks) {
-    if (block.type === "shown") content.push(...(await pictureBlocks(block.bundles, reply.sessionId)));
+    if (block.type === "shown") content.push(...(await pictureBlocks(block, reply.sessionId)));
     else if (block.type === "resource") content.push(resourceBlock(block));
     else content.push(block.type === "link" ? linkBlock(block.link) : block);
   }
@@ -35,7 +34,10 @@ export async function renderExact(
     ...(reply.isError === undefined ? {} : { isError: reply.isError }),
   };
 
-  async function pictureBlocks(bundles: MimeBundle[], sessionId: string | undefined): Promise<ContentBlock[]> {
+  async function pictureBlocks(
+    { bundles, unchecked = false }: Extract<ExactBlock, { type: "shown" }>,
+    sessionId: string | undefined,
+  ): Promise<ContentBlock[]> {
     const items = await drawFigures(
       bundles.flatMap((bundle): Item[] => {
         const { picture, figure } = bundleParts(bundle);
@@ -49,11 +51,20 @@ export async function renderExact(
     const scaler = createScaler();
     try {
       const shown = await showPictures(pictures, { maxChars: room, keep, scaler });
-      return shown.flatMap(({ block, link }) => [...(block ? [block] : []), ...(link ? [linkBlock(link)] : [])]);
+      return shown.flatMap(({ block, link }, index) => {
+        const raw = unchecked && !block && isShown(index, pictures.length) ? asItIs(pictures[index]) : undefined;
+        return raw ?? [...(block ? [block] : []), ...(link ? [linkBlock(link)] : [])];
+      });
     } finally {
       await scaler.close();
     }
   }
+}
+
+/** A small picture that nobody could make sense of. */
+function asItIs(picture: Picture | undefined): ContentBlock[] | undefined {
+  if (!picture || picture.bytes.length === 0 || picture.bytes.length > MIN_PICTURE_BYTES / 2) return undefined;
+  return [{ type: "image", data: picture.bytes.toString("base64"), mimeType: picture.mimeType }];
 }
 
 function resourceBlock({ uri, mimeType, bytes }: Extract<ExactBlock, { type: "resource" }>): ContentBlock {

@@ -1,9 +1,40 @@
 import type { Toolset } from "../../mcp/toolset.ts";
+import { fileTools } from "./jupyter-interpreter-04-files.ts";
+import { sessionTools } from "./jupyter-interpreter-04-sessions.ts";
+import { restoreAll } from "./jupyter-interpreter-session.ts";
+import { commandLine, defaults } from "./jupyter-interpreter-start.ts";
 
 export const toolset: Toolset = {
   name: "jupyter-interpreter-mcp@0.4",
-  server: { name: "Code Interpreter", version: "0.4.0" },
-  tools: [],
+  server: {
+    name: "Code Interpreter",
+    version: "0.4.0",
+    instructions: `You can execute code by sending a request with the code you want
+to run. Think of this tool as a jupyter notebook. It will remember your previously
+executed code, if you pass in your session_id. It is crucial to provide your
+session_id for that to work.
+
+Supports both Python code and bash commands (e.g., 'ls', 'pwd', 'cat file.txt').
+`,
+  },
+  tools: [...sessionTools, ...fileTools],
   unknownTool: (name) => `Unknown tool: ${name}`,
-  commandLine: { defaults: {}, command: "stdio" },
+  onStart: async (context) => {
+    if (context.options.restoreSessionsOnStartup) await restoreAll(context);
+  },
+  commandLine: {
+    ...commandLine,
+    environment(env, cwd) {
+      const { SESSIONS_DIR: folder, ...others } = commandLine.environment(env, cwd);
+      return { ...(folder ? { CELLWRIGHT_SESSIONS_DIR: folder } : {}), ...others };
+    },
+    defaults: { ...defaults, cellsFile: "inside", sessionIds: "uuid", deleteExpired: true },
+    // Where sessions live is a folder of the server there.
+    settle: (options) => ({
+      ...options,
+      notebooksFolder: options.sessionsDir ?? "/home/jovyan/sessions",
+      sessionsDir: undefined,
+    }),
+    version: "jupyter-interpreter-mcp 0.4.0",
+  },
 };

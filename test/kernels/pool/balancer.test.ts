@@ -133,6 +133,9 @@ describe("failures", () => {
     const trial = balancer.begin("trial", choose("trial"));
     expect(balancer.placeOf("trial")).toBe("18901");
     now += COOL_DOWN_MS * 2;
+    for (const name of ["18902", "18903", "18904"]) {
+      for (const id of ["x", "y"]) balancer.begin(`${id} on ${name}`, name);
+    }
     expect(["e", "f", "g", "h"].map((id) => request(id))).not.toContain("18901");
     trial.succeeded();
     trial.ended();

@@ -57,11 +57,14 @@ def _describe(error, code):
     report = traceback.TracebackException.from_exception(error, **_options)
     _leave_out_machinery(report, set())
     lines = "".join(report.format()).splitlines()
+    has_heading = lines[0].startswith("Traceback")
     # A program's traceback is Python's own; a notebook's has a word of ours where it helps.
     is_script = interrupts.script_file is not None
-    if not is_script and not report.stack and report.__cause__ is None and report.__context__ is None:
+    if is_script:
+        lines = lines if has_heading else ["Traceback (most recent call last):", *lines]
+    elif not report.stack and report.__cause__ is None and report.__context__ is None:
         # Python begins with a heading even if there is nothing below it.
-        lines = lines[1:] if lines[0].startswith("Traceback") else lines
+        lines = lines[1:] if has_heading else lines
     hint = None if is_script else hints.hint(error, code)
     if hint:
         lines.append(hint)

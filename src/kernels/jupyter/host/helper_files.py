@@ -52,6 +52,12 @@ def list_folder(again, notebooks, session, names, recursive, limit):
         return {"entries": entries, "more": more}
 
 
+def resolve(again, notebooks, session, names):
+    """The names without links."""
+    with opened(session_root(notebooks, session), names) as place:
+        return [name.decode("utf-8", "replace") for name in place.names]
+
+
 def _list_inside(folder, prefix, depth, entries, recursive, limit):
     """False when something was left out."""
     names, complete = _sorted_names(folder)
@@ -337,6 +343,7 @@ def _signature(stats):
 OPERATIONS = {
     "list": list_folder,
     "read": read,
+    "resolve": resolve,
     "write": write,
     "upload": upload,
     "finish_upload": finish_upload,

@@ -52,6 +52,9 @@ def notebooks_folder(notebooks):
 
 
 def session_root(notebooks, session):
+    """A session's folder; that of all of them if none is named."""
+    if session == "":
+        return notebooks_folder(notebooks)
     if not SESSION_ID.match(session):
         raise Refusal("bug", what="no session id")
     return os.path.join(notebooks_folder(notebooks), session.encode())
@@ -73,6 +76,7 @@ class Folder:
 
     def __init__(self, path, parent=None):
         self.fd = os.open(path, FOLDER, dir_fd=parent)
+        self.name = path
 
     def __enter__(self):
         return self
@@ -143,10 +147,12 @@ def _accepted(fd, accept):
 class Place:
     """Where a path leads: a name in a held folder. The name is `.` for the root itself; no stats: nothing is there."""
 
-    def __init__(self, folder, name, stats):
-        self.folder = folder
+    def __init__(self, trail, name, stats):
+        self.folder = trail[-1]
         self.name = name
         self.stats = stats
+        # The way to it, without links.
+        self.names = [*(folder.name for folder in trail[1:]), *([] if name == b"." else [name])]
 
 
 @contextlib.contextmanager
@@ -168,7 +174,7 @@ def _walk(trail, pending, create, keep_last_link):
     while True:
         folder = trail[-1]
         if not pending:
-            return Place(folder, b".", folder.look(b"."))
+            return Place(trail, b".", folder.look(b"."))
         name = pending.pop()
         if name == b"..":
             if len(trail) == 1:
@@ -187,7 +193,7 @@ def _walk(trail, pending, create, keep_last_link):
             pending.extend(step for step in reversed(target.split(b"/")) if step not in (b"", b"."))
             continue
         if last:
-            return Place(folder, name, stats)
+            return Place(trail, name, stats)
         if not stats:
             if not create:
                 raise missing(folder, name)

@@ -22,7 +22,7 @@ _INLINE = "module://matplotlib_inline.backend_inline"
 
 
 def become(request):
-    """`workingDir`: absolute, or from the home of whoever runs the server."""
+    """`workingDir`: absolute, or from the home of whoever runs the server. `language`: python, or bash."""
     app = IPKernelApp.instance()
     if not isinstance(app.kernel, IPythonKernel):
         raise RuntimeError("the server's `python3` is not ipykernel")
@@ -33,7 +33,8 @@ def become(request):
     app.shell.init_display_formatter()
     app.shell.colors = "nocolor"
     app.shell.automagic = False
-    app.kernel.__class__ = CellKernel
+    is_bash = request.get("language") == "bash"
+    app.kernel.__class__ = _bash_kernel() if is_bash else CellKernel
     app.kernel.adapt()
     _keep_ledger(app.kernel)
     app.kernel.control_handlers["shutdown_request"] = _end_at_once
@@ -45,13 +46,24 @@ def become(request):
     plots.install(furnish.show)
     furnish.furnish(app.shell, has_packages=False)
     interrupts.install()
+    if is_bash:
+        _about["shell"] = app.kernel.open_shell()
+
+
+def _bash_kernel():
+    from _cellwright.bash_kernel import BashKernel
+
+    return BashKernel
+
+
+_about = {"version": platform.python_version()}
 
 
 class About:
     """What the server is told; IPython shows it by its repr."""
 
     def __repr__(self):
-        return json.dumps({"version": platform.python_version(), "pid": os.getpid(), "workingDir": os.getcwd()})
+        return json.dumps({**_about, "pid": os.getpid(), "workingDir": os.getcwd()})
 
 
 def _enter(folder):
@@ -106,6 +118,8 @@ def _end_at_once(stream, ident, request):
     kernel = IPKernelApp.instance().kernel
     kernel.session.send(stream, "shutdown_reply", {"status": "ok", **request["content"]}, request, ident)
     stream.flush(zmq.POLLOUT)
+    if hasattr(kernel, "close_shell"):
+        kernel.close_shell()
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -18,11 +18,16 @@ export interface RemoteAdoption {
   log: Log;
 }
 
+export interface AdoptedRemote extends AdoptedKernel {
+  kernel: JupyterKernel;
+  record: RemoteRecord;
+}
+
 /** A kernel that does not answer in so long is busy in native code; it is taken over without its newest cell. */
 const ANSWER_MS = 5_000;
 
 /** Takes over the kernel that an earlier run of this program left on a server, if it is still there. */
-export async function adoptRemote(adoption: RemoteAdoption): Promise<(AdoptedKernel & RemoteRecord) | undefined> {
+export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemote | undefined> {
   const { runDir, language, serverAt, signal, log } = adoption;
   const record = await readRemoteRecord(runDir, language);
   const server = record && serverAt(record.url);
@@ -46,7 +51,7 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<(AdoptedKer
   }
   if (!told || told.silent) channel.release();
   return {
-    ...record,
+    record,
     kernel,
     ...(told && !told.silent && { newestCell: { code: told.code, events: eventsOf(told, kernel, channel) } }),
   };

@@ -3,6 +3,7 @@ import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { deflate } from "node:zlib";
 import { CellwrightError } from "../../../errors.ts";
+import type { Language } from "../../../execution.ts";
 import type { JupyterChannel } from "../channel.ts";
 import { hostDir, preludeDir } from "../cold.ts";
 import { isRecord } from "../events.ts";
@@ -11,12 +12,15 @@ import { createMessage } from "../message.ts";
 export interface LiveRequest {
   /** On the server: absolute, or from its user's home. It is made if it is not there. */
   workingDir: string;
+  language: Language;
 }
 
 /** What a kernel says of itself when it has become one of ours. */
 export interface About {
   /** Of Python. */
   version: string;
+  /** Of the shell, where cells are for one. */
+  shell?: string;
   pid: number;
   workingDir: string;
 }

@@ -41,6 +41,7 @@ export class ServerHelper {
   readonly #log: Log;
   readonly #settings: HelperSettings;
   readonly #ending = new AbortController();
+  readonly #deletions = new Set<Promise<void>>();
   #kernel: Promise<{ id: string; kernel: HelperKernel }> | undefined;
 
   constructor(server: JupyterServer, log: Log, settings: HelperSettings = {}) {
@@ -74,9 +75,9 @@ export class ServerHelper {
   async dispose(): Promise<void> {
     this.#ending.abort();
     const started = await this.#kernel?.catch(() => undefined);
-    if (!started) return;
-    started.kernel.lose("Cellwright is shutting down.");
-    await this.#delete(started.id);
+    started?.kernel.lose("Cellwright is shutting down.");
+    if (started) void this.#delete(started.id);
+    await Promise.all(this.#deletions);
   }
 
   async #started(): Promise<HelperKernel> {
@@ -124,7 +125,13 @@ export class ServerHelper {
     await this.#delete(id);
   }
 
-  async #delete(id: string): Promise<void> {
+  #delete(id: string): Promise<void> {
+    const deletion = this.#deleteNow(id).finally(() => this.#deletions.delete(deletion));
+    this.#deletions.add(deletion);
+    return deletion;
+  }
+
+  async #deleteNow(id: string): Promise<void> {
     try {
       await this.#server.deleteKernel(id);
       this.#settings.onEnd?.(id);

@@ -18,6 +18,7 @@ const recordSchema = z.object({
     language: z.enum(["python", "bash"]),
     description: z.string(),
     walls: z.array(z.string()),
+    workingDir: z.string().optional(),
     notes: z.array(z.string()).optional(),
   }),
 });

@@ -3,6 +3,7 @@ import { isRecord } from "../events.ts";
 import { createMessage, type JupyterMessage } from "../message.ts";
 import { MessageQueue } from "../message-queue.ts";
 import { isIdle } from "../newest-cell.ts";
+import { SHELL_ENDED, shellEnd } from "./bash.ts";
 import { isRateNotice, OUTPUT_DROPPED } from "./rate.ts";
 
 /** A channel that loses what is under way when its connection breaks, and says when it has another. */
@@ -83,6 +84,10 @@ export class RecoveringChannel implements JupyterChannel {
     await this.#socket.send(message);
   }
 
+  holdOutput(held: boolean): void {
+    this.#socket.holdOutput?.(held);
+  }
+
   messages(): AsyncIterable<JupyterMessage> {
     return this.#queue.read();
   }
@@ -123,7 +128,8 @@ export class RecoveringChannel implements JupyterChannel {
 
   #take(message: JupyterMessage): void {
     const parent = message.parent.msg_id;
-    if (isLoss(message)) return this.#end(REPLACED);
+    const loss = lossOf(message);
+    if (loss !== undefined) return this.#lose(loss);
     if (parent !== undefined && parent === this.#asked?.question) return this.#hear(message);
     if (parent !== undefined && parent === this.#asked?.probe) return this.#hearProbe(message);
     if (this.#keepsAll) this.#held?.push(message);
@@ -214,7 +220,11 @@ export class RecoveringChannel implements JupyterChannel {
       const messages = messagesOf(told);
       const dropped = typeof told.dropped === "number" ? told.dropped : 0;
       if (skip < dropped && cell.seen.size < dropped) this.#note(cell, LATE_NOTE);
-      for (const message of messages) this.#pass(message, cell);
+      for (const message of messages) {
+        const loss = lossOf(message);
+        if (loss !== undefined) return this.#lose(loss);
+        this.#pass(message, cell);
+      }
       if (told.more === true) return this.#ask(Math.max(skip, dropped) + messages.length);
       if (isRecord(told.reply) || told.state === "over") this.#finish(cell, told);
       this.#release();
@@ -238,6 +248,13 @@ export class RecoveringChannel implements JupyterChannel {
     this.#queue.push(createMessage("iopub", "stream", { name: "stderr", text }, about));
   }
 
+  /** What is held came before. */
+  #lose(reason: string): void {
+    this.#keepsAll = false;
+    this.#release();
+    this.#end(reason);
+  }
+
   #release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
@@ -256,6 +273,7 @@ export class RecoveringChannel implements JupyterChannel {
   }
 }
 
+const LOST_STATES: unknown[] = ["restarting", "autorestarting", "dead"];
 const REPLACED = "The kernel's process ended, and the Jupyter server has started another in its place.";
 
 function cellOf(id: string, request?: JupyterMessage): Cell {
@@ -266,11 +284,13 @@ function isOver(cell: Cell): boolean {
   return cell.isReplied && cell.isIdle;
 }
 
-/** A server says so of a kernel that died: without a parent, for it answers nothing. */
-function isLoss({ channel, header, parent, content }: JupyterMessage): boolean {
-  const { execution_state: state } = content;
-  const isStatus = channel === "iopub" && header.msg_type === "status" && parent.msg_id === undefined;
-  return isStatus && (state === "restarting" || state === "dead" || state === "autorestarting");
+/** Why no more comes from this kernel, if this says so. */
+function lossOf({ channel, header, parent, content }: JupyterMessage): string | undefined {
+  if (channel !== "iopub") return undefined;
+  if (header.msg_type === SHELL_ENDED) return shellEnd(content.code);
+  // A server says it of a kernel that died: without a parent, for it answers nothing.
+  if (header.msg_type !== "status" || parent.msg_id !== undefined) return undefined;
+  return LOST_STATES.includes(content.execution_state) ? REPLACED : undefined;
 }
 
 /** The messages in a ledger's answer. */

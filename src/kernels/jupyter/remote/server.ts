@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { rootCertificates } from "node:tls";
 import WebSocket from "ws";
 import { CellwrightError } from "../../../errors.ts";
@@ -24,6 +25,8 @@ export interface ServerKernel {
 }
 
 const HANDSHAKE_MS = 30_000;
+const DELETE_ATTEMPTS = 8;
+const DELETE_PAUSE_MS = 400;
 /** The kernel that every Jupyter server with a Python has. */
 const KERNEL_NAME = "python3";
 
@@ -81,10 +84,14 @@ export class JupyterServer {
     this.#take(await this.#ask("POST", `/api/kernels/${encodeURIComponent(id)}/interrupt`), "interrupt a kernel");
   }
 
-  /** One that is not there is fine. */
+  /** One that is not there is fine. A server that is just replacing one that died cannot end it, for a moment. */
   async deleteKernel(id: string, signal?: AbortSignal): Promise<void> {
-    const answer = await this.#ask("DELETE", `/api/kernels/${encodeURIComponent(id)}`, { signal });
-    if (answer.status !== 404) this.#take(answer, "end a kernel");
+    for (let attempt = 1; ; attempt += 1) {
+      const answer = await this.#ask("DELETE", `/api/kernels/${encodeURIComponent(id)}`, { signal });
+      if (answer.status === 404) return;
+      if (answer.status < 500 || attempt === DELETE_ATTEMPTS) return void this.#take(answer, "end a kernel");
+      await pause(DELETE_PAUSE_MS, undefined, { signal });
+    }
   }
 
   /**

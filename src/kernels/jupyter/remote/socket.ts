@@ -46,6 +46,7 @@ export class WebSocketChannel implements JupyterChannel {
   #unsent: JupyterMessage[] = [];
   #heard = 0;
   #acknowledging = false;
+  #isHeld = false;
 
   constructor(parts: SocketParts) {
     this.#parts = parts;
@@ -79,6 +80,13 @@ export class WebSocketChannel implements JupyterChannel {
 
   messages(): AsyncIterable<JupyterMessage> {
     return this.#queue.read();
+  }
+
+  /** Holds back replies as well, which come the same way. What the kernel says meanwhile waits at the server. */
+  holdOutput(held: boolean): void {
+    this.#isHeld = held;
+    if (held) this.#socket?.pause();
+    else this.#socket?.resume();
   }
 
   async close(): Promise<void> {
@@ -124,7 +132,8 @@ export class WebSocketChannel implements JupyterChannel {
       this.#heard = performance.now();
     });
     const watch = setInterval(() => {
-      if (performance.now() - this.#heard >= 2 * this.#pingMs) socket.terminate();
+      if (this.#isHeld) this.#heard = performance.now();
+      else if (performance.now() - this.#heard >= 2 * this.#pingMs) socket.terminate();
       else socket.ping();
     }, this.#pingMs);
     watch.unref();
@@ -134,6 +143,7 @@ export class WebSocketChannel implements JupyterChannel {
       this.#socket = undefined;
       void this.#reconnect();
     });
+    if (this.#isHeld) socket.pause();
     for (const message of this.#unsent.splice(0)) void this.send(message);
   }
 

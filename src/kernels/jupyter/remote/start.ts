@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { CellwrightError } from "../../../errors.ts";
+import type { Language } from "../../../execution.ts";
 import type { Log } from "../../../log.ts";
 import type { KernelInfo, StartOptions } from "../../kernel.ts";
 import { JupyterKernel, ready } from "../kernel.ts";
@@ -13,10 +14,11 @@ import type { WebSocketChannel } from "./socket.ts";
 
 export interface RemoteStart extends Pick<StartOptions, "runDir" | "signal"> {
   server: JupyterServer;
+  language: Language;
   /** The session's folder on the server: absolute, or from its user's home. */
   workingDir: string;
   startTimeoutMs: number;
-  /** Told of the kernel's id before anybody could lose it. */
+  /** Told of the kernel's id as soon as there is one; the start waits for it, but does not fail with it. */
   onCreated?: ((kernelId: string) => Promise<void>) | undefined;
   log: Log;
 }
@@ -24,15 +26,17 @@ export interface RemoteStart extends Pick<StartOptions, "runDir" | "signal"> {
 export const NO_WALLS =
   "Code runs as the user of the Jupyter server, with all that this user may do there: no walls of ours stand around it.";
 
-/** Starts a Python on a Jupyter server. Whatever ends the start early leaves no kernel behind. */
-export function startRemotePython(start: RemoteStart): Promise<JupyterKernel> {
+/** Starts a kernel on a Jupyter server. Whatever ends the start early leaves nothing behind. */
+export function startRemote(start: RemoteStart): Promise<JupyterKernel> {
   return withKernel(start, async (begun) => {
     const { about, channel, kernelId } = begun;
+    const name = start.language === "bash" ? `bash ${about.shell}` : `Python ${about.version}`;
     const info: KernelInfo = {
       provider: "jupyter",
-      language: "python",
-      description: `Python ${about.version} (Jupyter server ${start.server.name})`,
+      language: start.language,
+      description: `${name} (Jupyter server ${start.server.name})`,
       walls: [],
+      workingDir: about.workingDir,
       notes: [NO_WALLS],
     };
     const recovering = new RecoveringChannel(channel, begun.clientSession);
@@ -68,11 +72,15 @@ export async function withKernel<T>(start: RemoteStart, use: (begun: BegunKernel
   try {
     signal.throwIfAborted();
     kernelId = await server.createKernel(signal);
-    await start.onCreated?.(kernelId);
+    const noted = start.onCreated?.(kernelId).catch((error) => {
+      start.log.warn(`${server.name} cannot be told who uses it`, error);
+    });
     const [wsSession, clientSession] = [randomUUID(), randomUUID()];
     channel = await server.connect(kernelId, { wsSession, signal });
     await ready(channel, signal);
-    const about = await bootKernel(channel, { request: { workingDir: start.workingDir }, clientSession, signal });
+    const { workingDir, language } = start;
+    const about = await bootKernel(channel, { request: { workingDir, language }, clientSession, signal });
+    await noted;
     const place = { url: server.url, kernelId, wsSession, clientSession };
     const record = async (info: KernelInfo): Promise<void> => {
       await mkdir(runDir, { recursive: true, mode: 0o700 });

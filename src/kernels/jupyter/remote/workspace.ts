@@ -121,6 +121,10 @@ export function openRemoteWorkspace({ call, notebooksFolder, sessionId }: Remote
       }
     },
 
+    async resolve(path) {
+      return (await ask<string[]>("resolve", path, { names: namesOf(path) })).join("/");
+    },
+
     mark: picture,
 
     async changedSince(mark) {

@@ -5,6 +5,8 @@ import traceback
 # Our modules are compiled under this name, so that their frames can be left out.
 OWN_FILES = "<cellwright"
 
+_HEADING = "Traceback (most recent call last):"
+
 _MAX_MESSAGE_CHARS = 100_000
 _MAX_LINE_CHARS = 10_000
 _MAX_LINES = 400
@@ -30,6 +32,9 @@ def _describe(error, script):
     report = traceback.TracebackException.from_exception(error, compact=True)
     _leave_out_own_frames(report, script or "<cell ", set())
     lines = "".join(report.format()).splitlines()
+    if script and not lines[0].startswith(_HEADING):
+        # Of a program that was never begun.
+        lines.insert(0, _HEADING)
     if len(lines) > _MAX_LINES:
         half = _MAX_LINES // 2
         lines = [*lines[:half], f"  … {len(lines) - 2 * half} lines left out …", *lines[-half:]]

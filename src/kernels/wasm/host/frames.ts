@@ -9,6 +9,8 @@ export interface StartCommand {
   siteDir: string;
   /** Packages that are there from the start. */
   imageDir?: string | undefined;
+  /** Folders of the user's that code may read: where this process finds them, and where code does. */
+  readable: { root: string; at: string }[];
   diskBytes: number;
 }
 

@@ -23,7 +23,8 @@ _THREAD = (
     "Run the work in order, or use asyncio with top-level await."
 )
 _NETWORK = (
-    "This kernel has no network. Put the data into the workspace as a file, or pass it in with the call's variables."
+    "This kernel has no network, so {} cannot be reached. "
+    "Put the data into the workspace as a file, or pass it in with the call's variables."
 )
 
 
@@ -65,8 +66,8 @@ def install(sys):
     def no_thread(*_args, **_options):
         raise RuntimeError(f"can't start new thread. {_THREAD}")
 
-    def no_network(*_args, **_options):
-        raise OSError(errno.ENETUNREACH, _NETWORK)
+    def no_network(*args, **_options):
+        raise OSError(errno.ENETUNREACH, _NETWORK.format(_place(args)))
 
     sys.stdin = sys.__stdin__ = _NoInput()
     builtins.input = no_input
@@ -88,6 +89,16 @@ def install(sys):
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr"):
         if hasattr(socket, name):
             setattr(socket, name, no_network)
+
+
+def _place(args):
+    """What was to be reached, among the arguments of a function that leads there."""
+    for value in args:
+        if isinstance(value, tuple) and len(value) >= 2:
+            return f"{value[0]}:{value[1]}"
+        if isinstance(value, str):
+            return value
+    return "the outside"
 
 
 def _socket_class(no_network):

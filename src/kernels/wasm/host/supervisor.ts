@@ -35,7 +35,10 @@ let nextLook: ReturnType<typeof setTimeout> | undefined;
 let sending = Promise.resolve();
 
 const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.ts" : "./worker.js", import.meta.url), {
-  read: [start.pyodideDir, start.workspaceDir, start.siteDir, ...(start.imageDir ? [start.imageDir] : [])],
+  read: [
+    ...[start.pyodideDir, start.workspaceDir, start.siteDir, start.imageDir ?? []].flat(),
+    ...start.readable.map(({ root }) => root),
+  ],
   write: [start.workspaceDir],
   net: false,
   env: false,
@@ -65,6 +68,7 @@ tellWorker(
     workspaceDir: start.workspaceDir,
     siteDir: start.siteDir,
     imageDir: start.imageDir,
+    readable: start.readable,
     diskBytes: start.diskBytes,
   },
   [snapshot.buffer],

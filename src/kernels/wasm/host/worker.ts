@@ -26,6 +26,7 @@ interface WorkerStart {
   workspaceDir: string;
   siteDir: string;
   imageDir?: string | undefined;
+  readable: { root: string; at: string }[];
   diskBytes: number;
 }
 
@@ -109,6 +110,7 @@ async function restorePython(options: WorkerStart): Promise<Pyodide> {
         ["/site", options.siteDir],
         ["/image", options.imageDir],
         ["/workspace", options.workspaceDir],
+        ...options.readable.map(({ root, at }) => [at, root] as const),
       ] as const) {
         if (root === undefined) continue;
         module.FS.mkdirTree(at);

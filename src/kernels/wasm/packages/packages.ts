@@ -21,6 +21,9 @@ export { requirementsOf } from "../../../packages/script-block.ts";
 export type { Image } from "./image.ts";
 export { linkInto } from "./link.ts";
 
+/** For how long a failure is believed by those who only guess that there is such a package. */
+const FAILURE_MS = 60_000;
+
 /** How often we look whether another process has finished the image that we want, too. */
 const LOOK_AGAIN_MS = 250;
 
@@ -42,6 +45,8 @@ export interface ImageOptions {
   progress?: ((message: string) => void) | undefined;
   /** Packages that the session has already: the image has the same versions of them, if it needs them. */
   keep?: { name: string; version: string }[] | undefined;
+  /** It is not tried again what has just failed: that takes seconds. */
+  isGuess?: boolean | undefined;
 }
 
 export interface Packages {
@@ -65,6 +70,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
   const requestsDir = join(workDir, "requests");
   const locksDir = join(workDir, "locks");
   const making = createSharedWork<SealedImage>();
+  const failures = new Map<string, { error: CellwrightError; atMs: number }>();
   const silentHosts: SilentHosts = new Map();
   let knownDistribution: Distribution | undefined;
   let knownIndex: Promise<IndexAddress | undefined> | undefined;
@@ -98,7 +104,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
   };
 
   return {
-    async image(requirements, { signal, progress, keep = [] }) {
+    async image(requirements, { signal, progress, keep = [], isGuess = false }) {
       if (disposed) throw new CellwrightError("internal", "Packages were asked for after the end.");
       const wanted = normalRequirements(requirements);
       const constraints = keep.map(({ name, version }) => `${name}==${version}`).sort();
@@ -107,6 +113,9 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
       // What pip is configured to is left out: to ask it takes longer than everything else here.
       const places = [wheels.fingerprint, url, hash, configuredIndex(config.packageIndex, env)?.url];
       const key = hashOf([sources.versions, wanted, constraints, places]);
+
+      const failed = failures.get(key);
+      if (isGuess && failed && performance.now() - failed.atMs < FAILURE_MS) throw failed.error;
 
       const make = async (caller: Required<Caller>): Promise<SealedImage> => {
         for (const folder of [requestsDir, locksDir]) await mkdir(folder, { recursive: true, mode: 0o755 });
@@ -134,7 +143,10 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
           }
         }
       };
-      const { files, ...image } = await making.run(key, make, { signal, progress });
+      const { files, ...image } = await making.run(key, make, { signal, progress }).catch((error) => {
+        noteFailure(key, error);
+        throw error;
+      });
       await touchImage(join(imagesDir, image.id));
       return image;
     },
@@ -169,6 +181,12 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
       await making.stop(new CellwrightError("internal", "Cellwright is ending."));
     },
   };
+
+  function noteFailure(key: string, error: unknown): void {
+    const now = performance.now();
+    for (const [old, { atMs }] of failures) if (now - atMs >= FAILURE_MS) failures.delete(old);
+    if (error instanceof CellwrightError && error.code === "package_error") failures.set(key, { error, atMs: now });
+  }
 
   /** What an interrupted prune, and other versions of Cellwright, left behind. */
   async function removeRemains(): Promise<void> {

@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Call } from "../../../../src/kernels/jupyter/remote/helper.ts";
 import { createMirror, type MirrorPlace } from "../../../../src/kernels/jupyter/remote/mirror.ts";
 import { openRemoteWorkspace } from "../../../../src/kernels/jupyter/remote/workspace.ts";
@@ -309,11 +309,17 @@ for (const { requirement, name } of serverRequirements) {
     let here: HelperOnServer;
     let round = 0;
     const stores: Store[] = [];
-    beforeEach(async () => {
-      base ??= mkdtempSync(join(tmpdir(), "cw-mirror-"));
-      here ??= await startHelperOnServer(python);
-      round += 1;
+    beforeAll(async () => {
+      base = mkdtempSync(join(tmpdir(), "cw-mirror-"));
+      here = await startHelperOnServer(python);
     }, 60_000);
+    afterAll(async () => {
+      await here.stop();
+      rmSync(base, { recursive: true, force: true });
+    });
+    beforeEach(() => {
+      round += 1;
+    });
     afterEach(async () => {
       for (const store of stores.splice(0)) await store.dispose();
     });
@@ -346,11 +352,6 @@ for (const { requirement, name } of serverRequirements) {
       expect(await second.history("s1")).toEqual([shown]);
       await second.forget("s1");
       expect(readdirSync(join(here.started.home, `round-${round}/.cellwright`)).sort()).toEqual([".lock", "trash"]);
-    });
-
-    test("stops its server", async () => {
-      await here.stop();
-      rmSync(base, { recursive: true, force: true });
     });
   });
 }

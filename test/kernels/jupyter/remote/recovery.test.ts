@@ -101,12 +101,17 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
     test("for good ends the kernel with a sentence", async () => {
       const { url } = await remote.jupyter();
       const lost = await TcpProxy.to(Number(new URL(url).port));
-      const { kernel: other } = await remote.start({ url: lost.through(url), times: { ...times, unreachableMs: 2_000 } });
+      const { kernel: other } = await remote.start({
+        url: lost.through(url),
+        times: { ...times, unreachableMs: 2_000 },
+      });
       const running = run(other, "import time; time.sleep(60)");
       lost.isShut = true;
       lost.reset();
       await expect(running).rejects.toMatchObject({ code: "kernel_died" });
-      expect((await other.closed).reason).toMatch(/^The Jupyter server at http:\S+ cannot be reached: .*\. It was tried/);
+      expect((await other.closed).reason).toMatch(
+        /^The Jupyter server at http:\S+ cannot be reached: .*\. It was tried/,
+      );
       await lost.close();
     });
 

@@ -3,11 +3,16 @@ import { mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import type { Language } from "../../../../src/execution.ts";
 import type { JupyterKernel } from "../../../../src/kernels/jupyter/kernel.ts";
 import { JupyterServer, type JupyterServerConfig } from "../../../../src/kernels/jupyter/remote/server.ts";
-import { startRemotePython } from "../../../../src/kernels/jupyter/remote/start.ts";
+import { startRemote } from "../../../../src/kernels/jupyter/remote/start.ts";
 import { createLog } from "../../../../src/log.ts";
-import { type JupyterServerSettings, startJupyterServer, type TestJupyterServer } from "../../../support/jupyter-server.ts";
+import {
+  type JupyterServerSettings,
+  startJupyterServer,
+  type TestJupyterServer,
+} from "../../../support/jupyter-server.ts";
 
 /** Notices a dead kernel in half a second instead of three, and passes on all that is shown. */
 export const quickServer = [
@@ -45,14 +50,15 @@ export function remoteKernels(python: string, settings: JupyterServerSettings = 
   return {
     jupyter,
     server,
-    async start(changes: Partial<JupyterServerConfig> = {}): Promise<RemoteTestKernel> {
+    async start(changes: Partial<JupyterServerConfig> = {}, language: Language = "python"): Promise<RemoteTestKernel> {
       sessions += 1;
       const { home } = await jupyter();
       const workspaceDir = join(home, "cellwright", String(sessions));
       const runDir = join(folder, String(sessions), "run");
       await mkdir(runDir, { recursive: true });
-      const kernel = await startRemotePython({
+      const kernel = await startRemote({
         server: await server(changes),
+        language,
         workingDir: `cellwright/${sessions}`,
         runDir,
         startTimeoutMs: 60_000,

@@ -1,0 +1,129 @@
+// What a pool of sandboxes costs and gives, as ratios of one run. No bars: it depends on the number of processors.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { createServer } from "node:net";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { mediansInTurn, Report } from "./measure.mjs";
+
+const BACKENDS = [1, 2, 4];
+const SESSIONS = 8;
+const CELLS_MS = 10_000;
+
+const program = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
+const report = new Report();
+const started = [];
+
+try {
+  const ports = await freePorts(Math.max(...BACKENDS));
+  await start(["pool", "--kernel", "wasm", "--ports", ports.join(",")], "Press Ctrl-C");
+  await measureOverhead(ports[0]);
+  await measureThroughput(ports);
+} finally {
+  for (const child of started.reverse()) await stop(child);
+  rmSync(dataDir, { recursive: true, force: true });
+}
+
+/** One more cell, asked of the sandbox itself and through a balancer before it, in the same words. */
+async function measureOverhead(port) {
+  const front = await startFront([port]);
+  const direct = () => cell(port, "direct", "1 + 1");
+  const balanced = () => cell(front.port, "balanced", "1 + 1");
+  for (let i = 0; i < 50; i += 1) for (const warmUp of [direct, balanced]) await warmUp();
+  const [directMs, balancedMs] = await mediansInTurn(300, [direct, balanced]);
+  report.say(
+    "1 + 1, ms: sandbox alone / through a balancer",
+    [directMs, balancedMs].map((ms) => ms.toFixed(2)).join(" / "),
+  );
+  report.say("through a balancer, times the sandbox alone", (balancedMs / directMs).toFixed(2));
+  await stop(front.child);
+}
+
+/** Cells of several sessions at once, over more and more sandboxes. */
+async function measureThroughput(ports) {
+  const rates = [];
+  for (const count of BACKENDS) {
+    const front = await startFront(ports.slice(0, count));
+    const names = Array.from({ length: SESSIONS }, (_, index) => `load ${count} ${index}`);
+    for (const name of names) await cell(front.port, name, "x = 0");
+    const ends = performance.now() + CELLS_MS;
+    const cells = await Promise.all(
+      names.map(async (name) => {
+        let done = 0;
+        for (; performance.now() < ends; done += 1) await cell(front.port, name, "x = sum(range(20_000))");
+        return done;
+      }),
+    );
+    rates.push((cells.reduce((sum, done) => sum + done, 0) * 1000) / CELLS_MS);
+    for (const name of names) await post(front.port, "/clear_session", { session_id: name });
+    await stop(front.child);
+  }
+  const shown = (values, digits) => values.map((value) => value.toFixed(digits)).join(" / ");
+  const over = `with ${BACKENDS.join(" / ")} sandboxes`;
+  report.say(`cells/s of ${SESSIONS} sessions ${over}`, shown(rates, 0));
+  report.say(
+    `times one sandbox, on ${availableParallelism()} processors`,
+    shown(
+      rates.map((rate) => rate / rates[0]),
+      2,
+    ),
+  );
+}
+
+async function startFront(ports) {
+  const urls = ports.flatMap((port) => ["--pool-url", `http://127.0.0.1:${port}`]);
+  const [port] = await freePorts(1);
+  const child = await start(["serve", "--kernel", "pool", "--port", String(port), ...urls], "listens on");
+  return { port, child };
+}
+
+async function start(args, ready) {
+  const own = mkdtempSync(join(dataDir, "data-"));
+  const child = spawn(process.execPath, [program, ...args, "--data-dir", own], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  started.push(child);
+  let said = "";
+  for await (const chunk of child.stdout) {
+    said += chunk;
+    if (said.includes(ready)) break;
+  }
+  return child;
+}
+
+async function stop(child) {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill("SIGTERM");
+  await exited;
+}
+
+async function cell(port, session_id, code) {
+  const { status, error } = await post(port, "/jupyter_sandbox", { session_id, code, timeout: 60 });
+  if (status !== "success") throw new Error(error);
+}
+
+/** A connection for each request, as a balancer has to its sandboxes. */
+function post(port, path, body) {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", port, path, method: "POST", agent: false }, async (response) => {
+      const chunks = [];
+      for await (const chunk of response) chunks.push(chunk);
+      resolve(JSON.parse(Buffer.concat(chunks).toString()));
+    });
+    sent.on("error", reject);
+    sent.end(JSON.stringify(body));
+  });
+}
+
+async function freePorts(count) {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const ports = servers.map((server) => server.address().port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}

@@ -1,0 +1,377 @@
+import { posix } from "node:path";
+import * as z from "zod";
+import { CellwrightError } from "../../errors.ts";
+import { defineTool, type ExactReply, type ToolContext } from "../../mcp/tool.ts";
+import type { Session } from "../../session/session.ts";
+import { editLoosely } from "../edit-loosely.ts";
+import { pythonLines } from "../python-lines.ts";
+import { objectReply } from "./jupyter-interpreter-cell.ts";
+import { listing } from "./jupyter-interpreter-listing.ts";
+import { baseName, isBinaryName, isHidden, isSensitive } from "./jupyter-interpreter-names.ts";
+import { findSession, noteUse, pathInside, Told } from "./jupyter-interpreter-session.ts";
+import { findHostFile, readHostFile } from "./jupyter-interpreter-upload.ts";
+import { lenientBoolean, lenientInteger } from "./lenient.ts";
+
+/** A file is in memory on its way. */
+const MAX_BYTES = 512 * 1024 * 1024;
+/** Of base64, in a line. */
+const BASE64_CHARS = 76;
+
+const sessionId = { title: "Session Id", type: "string" };
+const path = { title: "Path", type: "string" };
+const strings = (name: string) => ({
+  additionalProperties: { type: "string" },
+  title: `${name}DictOutput`,
+  type: "object",
+});
+const objects = (name: string) => ({ additionalProperties: true, title: `${name}DictOutput`, type: "object" });
+
+const downloadFile = defineTool({
+  name: "download_file",
+  title: "",
+  description:
+    "Downloads a file from the session directory and returns its full content. Requires a valid session_id. Returns file content as text or base64-encoded binary depending on file type. For large files, use list_dir to discover paths and reference them directly in execute_code instead of downloading.",
+  readOnly: true,
+  input: z.object({ session_id: z.string(), path: z.string() }),
+  exact: {
+    inputSchema: {
+      properties: { session_id: sessionId, path },
+      required: ["session_id", "path"],
+      title: "download_fileArguments",
+      type: "object",
+    },
+    outputSchema: strings("download_file"),
+  },
+  run: (input, context) =>
+    inSession(input, context, "Download failed", async ({ session, file }) => {
+      const bytes = await readBytes(session, file, input.path);
+      const text = isBinaryName(baseName(file)) ? undefined : textOf(bytes);
+      const filename = baseName(input.path);
+      return text === undefined
+        ? { content: base64Of(bytes), encoding: "base64", filename }
+        : { content: text, encoding: "text", filename };
+    }),
+});
+
+const uploadFilePath = defineTool({
+  name: "upload_file_path",
+  title: "",
+  description:
+    "Uploads a file from the host filesystem to the session directory using a local absolute path. Uploads files up to 100 MB. Requires a valid session_id. The host_path must be an absolute path within the allowed upload directories. Sensitive files (.env, .ssh/, credentials, etc.) are blocked. Set overwrite=False to prevent overwriting existing files. NOTE: The sandbox is an isolated environment -- this tool bridges the host filesystem to the sandbox so code can access the file.",
+  readOnly: false,
+  input: z.object({
+    session_id: z.string(),
+    host_path: z.string(),
+    destination_path: z.string(),
+    overwrite: lenientBoolean.default(true),
+  }),
+  exact: {
+    inputSchema: {
+      properties: {
+        session_id: sessionId,
+        host_path: { title: "Host Path", type: "string" },
+        destination_path: { title: "Destination Path", type: "string" },
+        overwrite: { default: true, title: "Overwrite", type: "boolean" },
+      },
+      required: ["session_id", "host_path", "destination_path"],
+      title: "upload_file_pathArguments",
+      type: "object",
+    },
+    outputSchema: strings("upload_file_path"),
+  },
+  run: ({ session_id, host_path, destination_path, overwrite }, context) =>
+    inSession({ session_id, path: destination_path }, context, "Upload by path failed", async ({ session, file }) => {
+      const host = await findHostFile(host_path, context.options);
+      if ("error" in host) throw new Told(host.error);
+      if (!overwrite && (await isThere(session, file))) {
+        throw new Told(`Destination already exists: ${destination_path} (set overwrite=True to replace)`);
+      }
+      const read = await readHostFile(host.path);
+      if ("error" in read) throw new Told(read.error);
+      await write(session, file, read.bytes);
+      return { status: "success", sandbox_path: destination_path, size: String(read.bytes.length) };
+    }),
+});
+
+const listDir = defineTool({
+  name: "list_dir",
+  title: "",
+  description:
+    "Lists files and directories in a session directory. Requires a valid session_id. Optionally specify a subdirectory path.",
+  readOnly: true,
+  input: z.object({ session_id: z.string(), path: z.string().default("") }),
+  exact: {
+    inputSchema: {
+      properties: { session_id: sessionId, path: { ...path, default: "" } },
+      required: ["session_id"],
+      title: "list_dirArguments",
+      type: "object",
+    },
+    outputSchema: {
+      additionalProperties: { anyOf: [{ items: { type: "string" }, type: "array" }, { type: "string" }] },
+      title: "list_dirDictOutput",
+      type: "object",
+    },
+  },
+  run: (input, context) =>
+    inSession(
+      input,
+      context,
+      "List directory failed",
+      async ({ session, file }) => {
+        const missing = `Path not found: ${servedPath(session, file, context)}`;
+        if (isHidden(file)) throw new Told(`List directory failed: ${missing}`);
+        try {
+          return { error: "", result: await listing(session.workspace, file) };
+        } catch (error) {
+          if (hasCode(error, "file_not_found")) throw new Told(`List directory failed: ${missing}`);
+          if (hasCode(error, "invalid_input")) throw new Told(`Not a directory: ${input.path}`);
+          throw error;
+        }
+      },
+      { result: [] },
+    ),
+});
+
+const readFile = defineTool({
+  name: "read_file",
+  title: "",
+  description:
+    "Reads a text file from the session directory and returns its content with 1-indexed line numbers. Requires a valid session_id. Use offset and limit to page through large files without filling the context window (default: first 200 lines). Binary files are not supported; use download_file for those.",
+  readOnly: true,
+  input: z.object({
+    session_id: z.string(),
+    path: z.string(),
+    offset: lenientInteger.default(1),
+    limit: lenientInteger.default(200),
+  }),
+  exact: {
+    inputSchema: {
+      properties: {
+        session_id: sessionId,
+        path,
+        offset: { default: 1, title: "Offset", type: "integer" },
+        limit: { default: 200, title: "Limit", type: "integer" },
+      },
+      required: ["session_id", "path"],
+      title: "read_fileArguments",
+      type: "object",
+    },
+    outputSchema: objects("read_file"),
+  },
+  async run({ session_id, path: given, offset, limit }, context) {
+    if (offset < 1) return objectReply({ error: "offset must be >= 1" });
+    if (limit < 1) return objectReply({ error: "limit must be >= 1" });
+    return inSession({ session_id, path: given }, context, "Read failed", async ({ session, file }) => {
+      const text = textOf(await readBytes(session, file, given));
+      if (text === undefined) {
+        throw new Told("Binary files cannot be read with read_file. Use download_file to retrieve binary content.");
+      }
+      const lines = pythonLines(text);
+      const end = offset - 1 + limit;
+      return {
+        lines: lines.slice(offset - 1, end).map((line, index) => `${offset + index}: ${line}`),
+        total_lines: lines.length,
+        offset,
+        limit,
+        truncated: end < lines.length,
+        path: given,
+      };
+    });
+  },
+});
+
+const writeFile = defineTool({
+  name: "write_file",
+  title: "",
+  description:
+    "Writes text content to a file in the session directory, creating or overwriting it. Requires a valid session_id. Parent directories are created automatically. Binary uploads should use upload_file_path instead.",
+  readOnly: false,
+  input: z.object({ session_id: z.string(), path: z.string(), content: z.string() }),
+  exact: {
+    inputSchema: {
+      properties: { session_id: sessionId, path, content: { title: "Content", type: "string" } },
+      required: ["session_id", "path", "content"],
+      title: "write_fileArguments",
+      type: "object",
+    },
+    outputSchema: objects("write_file"),
+  },
+  async run({ session_id, path: given, content }, context) {
+    if (given.trim() === "") return objectReply({ error: "Invalid path: destination path must not be empty." });
+    if (given.endsWith("/")) {
+      const error = "Invalid path: destination path must not end with '/'; please provide a file name.";
+      return objectReply({ error });
+    }
+    return inSession({ session_id, path: given }, context, "Write failed", async ({ session, file }) => {
+      const bytes = Buffer.from(content);
+      await write(session, file, bytes);
+      return { status: "ok", path: given, bytes_written: bytes.length };
+    });
+  },
+});
+
+const editFile = defineTool({
+  name: "edit_file",
+  title: "",
+  description:
+    "Edits a text file in the session directory by replacing an exact substring (old_string) with new_string. Requires a valid session_id. Three matching strategies are tried in order: exact, line-trimmed (leading/trailing whitespace ignored per line), and indentation-flexible (common indent level stripped before comparing). By default the match must be unique; set replace_all=True to replace every occurrence. Use read_file first to confirm the exact content.",
+  readOnly: false,
+  input: z.object({
+    session_id: z.string(),
+    path: z.string(),
+    old_string: z.string(),
+    new_string: z.string(),
+    replace_all: lenientBoolean.default(false),
+  }),
+  exact: {
+    inputSchema: {
+      properties: {
+        session_id: sessionId,
+        path,
+        old_string: { title: "Old String", type: "string" },
+        new_string: { title: "New String", type: "string" },
+        replace_all: { default: false, title: "Replace All", type: "boolean" },
+      },
+      required: ["session_id", "path", "old_string", "new_string"],
+      title: "edit_fileArguments",
+      type: "object",
+    },
+    outputSchema: objects("edit_file"),
+  },
+  run: (input, context) =>
+    inSession(input, context, "Edit failed", async ({ session, file }) => {
+      const before = textOf(await readBytes(session, file, input.path));
+      if (before === undefined) {
+        throw new Told("Binary files cannot be edited with edit_file. Use execute_code to manipulate binary content.");
+      }
+      const { old_string: oldText, new_string: newText, replace_all: replaceAll } = input;
+      if (oldText === "") {
+        throw new Told("old_string must not be empty; use write_file to create or overwrite files");
+      }
+      const edited = editLoosely(before, { oldText, newText, replaceAll });
+      if ("found" in edited) throw new Told(edited.found === 0 ? NO_MATCH : several(edited.found));
+      await write(session, file, Buffer.from(edited.text));
+      return { status: "ok", path: input.path, replacements: edited.replaced };
+    }),
+});
+
+export const fileTools = [downloadFile, uploadFilePath, listDir, readFile, writeFile, editFile];
+
+const NO_MATCH =
+  "old_string not found in file. Verify that old_string exactly matches the text you want to replace (including surrounding context, whitespace, and indentation).";
+
+function several(count: number): string {
+  return `Found ${count} occurrences of old_string. Provide more surrounding context to uniquely identify the target location, or set replace_all=True to replace every occurrence.`;
+}
+
+interface FileInSession {
+  session: Session;
+  /** Below the session's folder, without `..`. */
+  file: string;
+}
+
+/** Name, session, path; then the work. What goes wrong is told in an object with `error`. */
+async function inSession(
+  { session_id, path: given }: { session_id: string; path: string },
+  context: ToolContext,
+  failure: string,
+  work: (place: FileInSession) => Promise<object>,
+  besides: object = {},
+): Promise<ExactReply> {
+  try {
+    if (isSensitive(given)) throw blocked(given);
+    const session = await findSession(session_id, context);
+    const file = await placeOf(given, session, context);
+    const value = await work({ session, file });
+    await noteUse(session).catch(() => {});
+    return objectReply(value);
+  } catch (error) {
+    return objectReply({ error: toldOf(error, given, failure), ...besides });
+  }
+}
+
+function toldOf(error: unknown, given: string, failure: string): string {
+  if (error instanceof Told) return error.message;
+  if (hasCode(error, "path_outside_session")) return outside(given);
+  if (error instanceof CellwrightError) return `${failure}: ${error.message}`;
+  throw error;
+}
+
+async function placeOf(given: string, session: Session, context: ToolContext): Promise<string> {
+  const file = pathInside(given, session, context);
+  if (file === undefined) throw new Told(outside(given));
+  if (isSensitive(file)) throw blocked(given);
+  let target = file;
+  try {
+    target = (await session.workspace.resolve?.(file)) ?? file;
+  } catch (error) {
+    // Of what is not there, whoever opens it speaks.
+    if (hasCode(error, "path_outside_session")) throw error;
+  }
+  if (isSensitive(target)) throw blocked(target);
+  return file;
+}
+
+function outside(path: string): string {
+  return `Path '${path}' escapes session directory`;
+}
+
+function blocked(path: string): Told {
+  return new Told(`Access blocked: '${baseName(path)}' matches a sensitive file pattern`);
+}
+
+/** How the Jupyter server calls it: from the folder that it serves. */
+function servedPath({ id }: Session, file: string, { options }: ToolContext): string {
+  return posix.relative(options.jupyterRoot, posix.join(options.notebooksFolder, id, file));
+}
+
+async function readBytes({ workspace }: Session, file: string, given: string): Promise<Uint8Array> {
+  const missing = new Told(`File not found: ${given}`);
+  if (isHidden(file)) throw missing;
+  try {
+    return (await workspace.read(file, { maxBytes: MAX_BYTES })).bytes;
+  } catch (error) {
+    throw hasCode(error, "file_not_found") ? missing : error;
+  }
+}
+
+async function write(session: Session, file: string, bytes: Uint8Array): Promise<void> {
+  // As a Jupyter server answers, which does not show what has such a name.
+  if (isHidden(file)) throw new CellwrightError("invalid_input", `Cannot create file or directory '${file}'`);
+  await session.workspace.write(file, bytes);
+  session.filesChanged([file]);
+}
+
+async function isThere({ workspace }: Session, file: string): Promise<boolean> {
+  try {
+    const target = (await workspace.resolve?.(file)) ?? file;
+    const { entries } = await workspace.list(posix.dirname(target));
+    return target === "" || entries.some((entry) => entry.path === target);
+  } catch (error) {
+    if (hasCode(error, "file_not_found")) return false;
+    throw error;
+  }
+}
+
+/** Undefined for what is not UTF-8. */
+function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** In lines, each of them ended. */
+function base64Of(bytes: Uint8Array): string {
+  const lines =
+    Buffer.from(bytes)
+      .toString("base64")
+      .match(new RegExp(`.{1,${BASE64_CHARS}}`, "g")) ?? [];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function hasCode(error: unknown, code: CellwrightError["code"]): boolean {
+  return error instanceof CellwrightError && error.code === code;
+}

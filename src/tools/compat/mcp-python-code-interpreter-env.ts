@@ -1,0 +1,21 @@
+import type { LogLevel } from "../../log.ts";
+
+/** As Python's logging calls them. */
+const levels: Record<string, LogLevel> = {
+  DEBUG: "debug",
+  INFO: "info",
+  WARNING: "warn",
+  WARN: "warn",
+  ERROR: "error",
+  CRITICAL: "error",
+  FATAL: "error",
+};
+
+/** What it reads besides our own variables: LOG_LEVEL, and NOTEBOOKS_FOLDER for where sessions live. */
+export function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { LOG_LEVEL: asked, NOTEBOOKS_FOLDER: folder, ...others } = env;
+  const level = levels[asked?.trim().toUpperCase() ?? "INFO"];
+  if (level === undefined)
+    process.stderr.write(`cellwright warn: LOG_LEVEL=${asked} is none of Python's; INFO is used.\n`);
+  return { ...(folder ? { CELLWRIGHT_SESSIONS_DIR: folder } : {}), CELLWRIGHT_LOG_LEVEL: level ?? "info", ...others };
+}
