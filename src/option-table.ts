@@ -305,7 +305,7 @@ export const table = {
   maxSessions: option({
     group: "Sessions",
     help: "Sessions that may have a kernel at the same time.",
-    type: integer(1, 10_000, "COUNT"),
+    type: integer(1, 1_000_000, "COUNT"),
     default: 32,
   }),
   dataDir: option({

@@ -102,6 +102,7 @@ export interface PrepareOptions extends InstallOptions {
   imports?: "needed" | "guessed" | "ignored" | undefined;
   /** As in `ExecuteOptions`. */
   commands?: boolean | undefined;
+  classic?: boolean | undefined;
 }
 
 /** What was done for one cell. */

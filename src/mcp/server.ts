@@ -15,6 +15,7 @@ import { type CallParts, callTool } from "./calls.ts";
 import { writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
 import type { Tool } from "./tool.ts";
+import type { Toolset } from "./toolset.ts";
 import { offerToolsetResources } from "./toolset-resources.ts";
 
 /** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
@@ -64,7 +65,7 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
         ? { name: toolset.server.name, version: toolset.server.version }
         : { name: "cellwright", title: "Cellwright", version: parts.version },
       {
-        capabilities: { tools: {}, logging: {}, resources: toolset ? {} : { subscribe: true, listChanged: true } },
+        capabilities: { tools: {}, logging: {}, ...resourcesOf(toolset) },
         instructions: await instructions,
         cacheHints: { "tools/list": TOOLS_CACHE },
       },
@@ -93,10 +94,16 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
       const canAsk = era === "legacy" && server.getClientCapabilities()?.elicitation !== undefined;
       return callTool(parts, { ...found, given: params.arguments, owner, logLevel, canAsk, request });
     });
+    if (toolset?.withoutResources) return server;
     if (toolset) offerToolsetResources(server, parts, { toolset, owner });
     else offerResources(server, parts, { owner, era, watch: requestInfo === undefined });
     return server;
   };
+}
+
+function resourcesOf(toolset: Toolset | undefined) {
+  if (toolset?.withoutResources) return {};
+  return { resources: toolset ? {} : { subscribe: true, listChanged: true } };
 }
 
 function describe(tool: Tool, inputSchema: ArgumentsSchema) {

@@ -7,7 +7,10 @@ export interface Toolset {
   name: string;
   server: { name: string; version: string; instructions?: string };
   tools: Tool[];
+  /** Absent: it has none, and says so with empty lists. */
   resources?: ToolsetResources;
+  /** It does not know what resources are. */
+  withoutResources?: true;
   /** What a call of a tool that it does not have is answered with. */
   unknownTool(name: string): string;
   /** A failure of ours, as that system would tell it. Absent: the message and what to do. */

@@ -110,6 +110,7 @@ export class SessionKernels {
       run.preparation = await kernel.prepare?.(run.code, {
         ...{ signal, progress: tell, imports },
         commands: this.#parts.commands,
+        classic: this.#parts.classic,
       });
     } catch (error) {
       if (run.stopReason) return undefined;

@@ -120,7 +120,7 @@ async function consume(
   { signal, commands, classic }: ReplayOptions,
   outputs: Outputs,
 ): Promise<string | undefined> {
-  await kernel.prepare?.(code, { signal, commands });
+  await kernel.prepare?.(code, { signal, commands, classic });
   let error: string | undefined;
   for await (const event of kernel.execute(code, { commands: commands ? "again" : undefined, classic })) {
     outputs.add(event);

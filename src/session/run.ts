@@ -1,13 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { CellwrightError } from "../errors.ts";
-import type {
-  Execution,
-  ExecutionEvent,
-  ExecutionStatus,
-  FileChange,
-  Language,
-  SandboxAnswer,
-} from "../execution.ts";
+import type { Execution, ExecutionEvent, ExecutionStatus, FileChange, Language, SandboxAnswer } from "../execution.ts";
 import type { Preparation } from "../kernels/kernel.ts";
 import type { Spill } from "../store/store.ts";
 import type { SavedDisplay } from "./display-files.ts";

@@ -134,17 +134,18 @@ export class Session {
    * False: there is none.
    */
   async adopt(signal: AbortSignal): Promise<boolean> {
-    const adopted = await this.#kernels.of("python").adopt(signal);
-    if (!adopted) return false;
+    const languages = ["python", "bash"] as const;
+    const found = await Promise.all(languages.map((language) => this.#kernels.of(language).adopt(signal)));
     const last = (await this.history()).at(-1);
-    const cell = adopted.newestCell;
-    if (cell && last?.code === cell.code && last.notices.includes(LOST_NOTICE)) {
+    const adopted = last && found[languages.indexOf(last.language)];
+    const cell = adopted?.newestCell;
+    if (last && cell && last.code === cell.code && last.notices.includes(LOST_NOTICE)) {
       const run = this.#queue(last);
       run.journaled = true;
       run.notices.push("Cellwright was restarted while this cell ran; the cell was not disturbed.");
       this.#turns = this.#turns.then(() => this.#turn(run, (turn) => this.#resume(turn, adopted.kernel, cell.events)));
     }
-    return true;
+    return found.some((kernel) => kernel !== undefined);
   }
 
   /** The run with this id, or the one running now, or the newest. */

@@ -1,6 +1,7 @@
 import { CellwrightError } from "../errors.ts";
 import type { Language } from "../execution.ts";
 import {
+  type Backends,
   type Environment,
   type EnvironmentLook,
   type InstallOptions,

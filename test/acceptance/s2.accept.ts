@@ -414,8 +414,10 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     const inside = await startToolset(NAME, { args, env: { HOME: home }, cwd: project, atEnd });
     const used = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
     expect(used.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
-    const tried = await run("open('.venv/bin/python', 'a')", "other", {}, inside);
-    expect(textOf(tried)).toMatch(/Read-only file system|Permission denied|ETXTBSY|Text file busy/);
+    for (const change of ["open('.venv/planted', 'w')", "import os\nos.rename('.venv', 'away')"]) {
+      expect((await run(change, "other", {}, inside)).structuredContent?.error).toMatch(/^OSError: \[Errno (30|16)\]/m);
+    }
+    expect(existsSync(join(project, ".venv/planted"))).toBe(false);
     await run(
       "import os\nos.makedirs('evil/bin')\nopen('evil/bin/python', 'w').write('#!/bin/sh\\n')\nos.chmod('evil/bin/python', 0o755)",
       "other",

@@ -34,11 +34,27 @@ async function portOf(client: TestClient, session_id: string): Promise<string> {
   return found ?? "";
 }
 
+async function answers(port: number): Promise<"somebody" | "nobody"> {
+  const refused = (error: { cause?: { code?: string } }) => error.cause?.code === "ECONNREFUSED";
+  return fetch(`http://127.0.0.1:${port}/healthz`).then(
+    () => "somebody",
+    (error) => (refused(error) ? "nobody" : "somebody"),
+  );
+}
+
 describe("a pool of WASM sandboxes, and Cellwright in front of it", () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
   const atEnd = (cleanUp: () => void | Promise<void>) => void cleanUps.unshift(cleanUp);
   let pool: PoolProgram;
   let client: TestClient;
+
+  const isReplaced = (port: number, victim: number) => {
+    try {
+      return pool.backend(port) !== victim;
+    } catch {
+      return false;
+    }
+  };
 
   beforeAll(async () => {
     pool = await startPoolProgram({ count: 2, atEnd });
@@ -135,19 +151,14 @@ display(Picture())`;
     const port = Number(await portOf(client, session_id));
     const victim = pool.backend(port);
     process.kill(victim, "SIGKILL");
-    await until("the end of it", () => !isAlive(victim));
+    // The last of its threads takes its connections with it, a moment after the process looks dead.
+    await until("the end of it", async () => (await answers(port)) === "nobody" || isReplaced(port, victim));
     const next = await client.run("'lost' in globals()", { session_id });
     expect(next.text).toContain("False");
     expect(next.text).toContain("variables from before are gone");
     const after = await client.run("'lost' in globals()", { session_id });
     expect(after.text).not.toContain("are gone");
-    await until("another one", () => {
-      try {
-        return pool.backend(port) !== victim;
-      } catch {
-        return false;
-      }
-    });
+    await until("another one", () => isReplaced(port, victim));
     expect(pool.stderr()).toContain(`port ${port} ended (SIGKILL); it is started again`);
   });
 

@@ -102,8 +102,13 @@ export class TcpProxy {
     near.on("data", (data) => this.tap?.(data));
     this.#carry(near, far);
     this.#carry(far, near);
-    for (const side of pair)
-      side.once("close", () => this.#pairs.delete(pair) && pair.forEach((each) => each.destroy()));
+    for (const side of pair) {
+      side.once("close", () => {
+        if (!this.#pairs.delete(pair)) return;
+        near.destroy();
+        far.destroy();
+      });
+    }
     for (const tell of this.#onConnection.splice(0)) tell();
   }
 

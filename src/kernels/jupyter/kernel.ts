@@ -30,8 +30,14 @@ export interface KernelLife {
 
 /** Asks the kernel's own machinery something while a cell runs too; undefined when it cannot answer in time. */
 export type Ask = (question: Question) => Promise<Record<string, unknown> | undefined>;
+interface PipQuestion {
+  pipLines: string;
+  commands?: boolean | undefined;
+  classic?: boolean | undefined;
+}
+
 /** `pipLines`: which lines of this cell install packages? `refresh`: packages have been installed, look again. */
-export type Question = { inspect: Inspection } | { pipLines: string; commands?: boolean } | { refresh: true };
+export type Question = { inspect: Inspection } | PipQuestion | { refresh: true };
 
 export interface KernelInstaller {
   prepare(code: string, options: PrepareOptions): Promise<Preparation>;

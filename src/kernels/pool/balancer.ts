@@ -79,10 +79,10 @@ export class Balancer {
   choose(sessionId: string, except: ReadonlySet<string> = new Set()): string | undefined {
     this.#forgetIdle();
     const had = this.#places.get(sessionId)?.backend;
-    const chosen =
-      had && !except.has(had.name) && this.#isOpen(had)
-        ? had
-        : this.#best(this.#backends.filter((backend) => !backend.isDraining && !except.has(backend.name)));
+    const own = () => (had && !except.has(had.name) && this.#isOpen(had) ? had : undefined);
+    const best = own() ?? this.#best(this.#backends.filter(({ name, isDraining }) => !isDraining && !except.has(name)));
+    // Where all were out, all are in again now, and so is its own.
+    const chosen = own() ?? best;
     if (!chosen) return undefined;
     // Whoever asks next, before a request begins, is sent elsewhere; and there is one trial at a time.
     chosen.turn = ++this.#turns;

@@ -31,8 +31,8 @@ export interface PoolKernelParts {
   sandboxes: ReadonlyMap<string, Sandbox>;
   balancer: Balancer;
   log: Log;
-  /** Told once, when it is of no more use. */
-  ended: (kernel: PoolKernel) => void;
+  /** Told once, when it is of no more use, with the sandbox that it was on. */
+  ended: (kernel: PoolKernel, place: string | undefined) => void;
 }
 
 /**
@@ -241,7 +241,7 @@ export class PoolKernel implements Kernel {
     this.#isClosed = true;
     this.#open?.socket.destroy();
     this.#close({ reason });
-    this.#parts.ended(this);
+    this.#parts.ended(this, this.#sandbox?.name);
   }
 }
 

@@ -35,10 +35,11 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
       if (env !== undefined) {
         throw new CellwrightError("kernel_not_found", `A pool has no environments, so there is no \`${env}\`.`);
       }
-      const ended = (kernel: PoolKernel) => {
+      const ended = (kernel: PoolKernel, place: string | undefined) => {
         if (kernels.get(sessionId) !== kernel) return;
         kernels.delete(sessionId);
-        balancer.forget(sessionId);
+        // It may have a place for its next one already.
+        if (balancer.placeOf(sessionId) === place) balancer.forget(sessionId);
       };
       const name = plainNames ? sessionName : undefined;
       const kernel = new PoolKernel({ sessionId, name, leftovers, sandboxes, balancer, log, ended });

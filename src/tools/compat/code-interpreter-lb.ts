@@ -1,9 +1,155 @@
+import * as z from "zod";
+import { CellwrightError } from "../../errors.ts";
+import type { SandboxFault, SandboxReply } from "../../execution.ts";
+import { failureReply, sandboxReply } from "../../http/sandbox-reply.ts";
+import { withoutEscapes } from "../../mcp/render/terminal.ts";
+import { defineTool, type ExactBlock, type ExactReply, type ToolContext } from "../../mcp/tool.ts";
 import type { Toolset } from "../../mcp/toolset.ts";
+import type { Run } from "../../session/run.ts";
+import { checkArguments } from "./code-interpreter-lb-arguments.ts";
+import { imageSetup, withoutSetupWords } from "./code-interpreter-lb-images.ts";
+import { Shortened, wholeCell } from "./shown.ts";
+
+const inputSchema = {
+  type: "object",
+  properties: {
+    session_id: {
+      type: "string",
+      description: "Session identifier. Use the same ID to maintain state across multiple code executions.",
+    },
+    code: { type: "string", description: "Python code to execute." },
+    timeout: { type: "integer", description: "Execution timeout in seconds (default: 30)", default: 30 },
+    initialization_images: {
+      type: "array",
+      items: { type: "string" },
+      description: "Optional base64-encoded images to load as image_0, image_1, etc.",
+    },
+  },
+  required: ["session_id", "code"],
+};
+
+const executePython = defineTool({
+  name: "execute_python",
+  title: "",
+  description:
+    "Execute Python code in a stateful Jupyter environment. The environment persists across calls with the same session_id. Supports matplotlib, numpy, pandas, PIL, and other common data science libraries. Generated plots are automatically captured and returned as images.",
+  readOnly: false,
+  // What is wrong with arguments is told in this system's words.
+  input: z.looseObject({}),
+  exact: { inputSchema },
+  async run(given, context): Promise<ExactReply> {
+    const checked = checkArguments(given);
+    if ("problem" in checked) {
+      return { type: "exact", blocks: [{ type: "text", text: checked.problem }], isError: true };
+    }
+    const { session_id, code, timeout, initialization_images: images } = checked;
+    if (code.trim() === "") return blocksOf(failureReply("No code provided"), context);
+    const { setup, problem } = imageSetup(images);
+    if (problem) return blocksOf(failureReply(problem), context);
+    try {
+      const session = await context.sessions.obtain(context.owner, session_id);
+      const run = session.execute(code, { timeoutMs: timeout * 1000, setup, signal: context.signal });
+      const execution = await wholeCell(run, context);
+      session.takeLate();
+      const reply = withoutSetupWords(replyOf(run, timeout) ?? sandboxReply(execution));
+      return blocksOf(reply, context, { sessionId: session.id, notice: noticeOf(run, session_id) });
+    } catch (error) {
+      if (!(error instanceof CellwrightError)) throw error;
+      return blocksOf(brokenReply(error.code === "server_unreachable" ? UNREACHABLE : error.message), context);
+    }
+  },
+});
 
 export const toolset: Toolset = {
   name: "code-interpreter-lb",
   server: { name: "code-interpreter", version: "1.0.0" },
-  tools: [],
+  tools: [executePython],
+  resources: {
+    list: async ({ sessions }) => (sessions.backends ? [{ ...STATUS, name: "balancer status" }] : []),
+    read: async (uri, { sessions }) => {
+      if (uri !== STATUS.uri || !sessions.backends) return undefined;
+      return { mimeType: STATUS.mimeType, text: JSON.stringify(sessions.backends.status(), null, 2) };
+    },
+  },
   unknownTool: (name) => `Unknown tool: ${name}`,
-  commandLine: { defaults: {}, command: "stdio" },
+  commandLine: {
+    command: "stdio",
+    defaults: {
+      kernel: "pool",
+      plainNames: true,
+      timeout: 30_000,
+      // Sandboxes hold what a session is; here it is an entry in a map, which is dropped after an hour.
+      maxSessions: 100_000,
+      sessionTtl: 3_600_000,
+      deleteExpired: true,
+      warm: 0,
+    },
+  },
 };
+
+const STATUS = { uri: "balancer://status", mimeType: "application/json" };
+const UNREACHABLE = "All connection attempts failed";
+
+async function blocksOf(
+  { status, execution_time, error, output }: SandboxReply,
+  context: ToolContext,
+  { sessionId, notice }: { sessionId?: string; notice?: string | undefined } = {},
+): Promise<ExactReply> {
+  const shortened = new Shortened(context, sessionId ?? "");
+  const whole = (text: string) =>
+    sessionId === undefined ? withoutEscapes(text) : shortened.text(withoutEscapes(text));
+  const time = execution_time === undefined ? "" : `**Time**: ${execution_time.toFixed(3)}s\n`;
+  const words = [
+    `**Execution Status**: ${status}\n${time}`,
+    notice,
+    output.stdout && `**stdout:**\n\`\`\`\n${await whole(output.stdout)}\n\`\`\``,
+    output.stderr && `**stderr:**\n\`\`\`\n${await whole(output.stderr)}\n\`\`\``,
+  ];
+  const blocks: ExactBlock[] = words.flatMap((text) => (text ? [{ type: "text", text }] : []));
+  const bundles = output.images.map((image) => ({ "image/png": image }));
+  if (bundles.length > 0) blocks.push({ type: "shown", bundles, unchecked: true });
+  if (status !== "success" && error !== undefined) {
+    blocks.push({ type: "text", text: `**Error**: ${await whole(error)}` });
+  }
+  for (const link of shortened.links) blocks.push({ type: "link", link });
+  return { type: "exact", blocks, ...(sessionId === undefined ? {} : { sessionId }) };
+}
+
+/** What the sandbox said, or what is said instead. Undefined where there is no sandbox. */
+function replyOf({ answer }: Run, timeoutS: number): SandboxReply | undefined {
+  if (!answer) return undefined;
+  return "reply" in answer ? answer.reply : brokenReply(faultText(answer.failure, timeoutS));
+}
+
+function brokenReply(text: string): SandboxReply {
+  return { status: "error", error: text, output: { stdout: "", stderr: text, images: [] } };
+}
+
+/** As the HTTP client says it that users of this system know. */
+function faultText(fault: SandboxFault, timeoutS: number): string {
+  switch (fault.kind) {
+    case "timeout":
+      return `Connection timeout after ${timeoutS}s`;
+    case "disconnected":
+      return "Server disconnected without sending a response.";
+    case "malformed":
+      return /^([^\s{["\-\dtfnNI]|$)/.test(fault.text)
+        ? "Expecting value: line 1 column 1 (char 0)"
+        : `The backend's answer is not a result: ${fault.text}`;
+    case "http": {
+      const { status, reason, url, said } = fault;
+      const kind = status >= 500 ? "Server error" : status >= 400 ? "Client error" : "Redirect response";
+      const more = `https://developer.mozilla.org/en-US/docs/Web/HTTP/Status/${status}`;
+      return said ?? `${kind} '${status} ${reason}' for url '${url}'\nFor more information check: ${more}`;
+    }
+  }
+}
+
+function noticeOf({ movedFrom, answer }: Run, sessionId: string): string | undefined {
+  if (movedFrom === undefined || !answer) return undefined;
+  const what =
+    answer.place === movedFrom
+      ? `was begun anew on port ${movedFrom}`
+      : `moved from port ${movedFrom} to port ${answer.place}`;
+  return `**Notice**: session '${sessionId}' ${what}; earlier variables are lost.`;
+}

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { CellwrightError } from "../../errors.ts";
 import type { Execution } from "../../execution.ts";
 import { withoutEscapes } from "../../mcp/render/terminal.ts";
 import { defineTool, type ExactReply, type ToolContext } from "../../mcp/tool.ts";
@@ -126,12 +127,13 @@ export const toolset: Toolset = {
   server: { name: "ipython-mcp", version: "0.1.0" },
   tools: [execute, listSessions, reset, shutdown, interrupt],
   unknownTool: (name) => `Unknown tool: ${name}`,
+  explain: (error) => (error instanceof CellwrightError ? `${error.message} ${error.hint}` : error.message),
   commandLine: {
     command: "stdio",
     defaults: {
       kernel: "local",
       classic: true,
-      env: "usual",
+      env: ":usual",
       workspace: process.cwd(),
       timeout: defaultTimeoutMs(process.env.MCP_TOOL_TIMEOUT),
       startTimeout: 30_000,

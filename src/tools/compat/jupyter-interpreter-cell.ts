@@ -1,5 +1,6 @@
 import { CellwrightError } from "../../errors.ts";
-import type { Execution, MimeBundle, Output } from "../../execution.ts";
+import type { Cut, Execution, MimeBundle, Output } from "../../execution.ts";
+import { cutText } from "../../mcp/render/cut.ts";
 import { withoutEscapes } from "../../mcp/render/terminal.ts";
 import type { ExactBlock, ExactReply, Link, ToolContext } from "../../mcp/tool.ts";
 import type { Run } from "../../session/run.ts";
@@ -42,7 +43,7 @@ export async function runCell<Id>(
   const shortened = new Shortened(context, session.id);
   const answer: CellAnswer<Id> = {
     error: errorsOf(run, execution, context.options.timeout),
-    result: await resultsOf(run, execution.outputs, shortened),
+    result: await resultsOf(run, execution.outputs, { shortened, maxChars: context.options.maxResultChars }),
     session_id: sessionId,
   };
   const bundles = bundlesOf(execution.outputs);
@@ -59,16 +60,38 @@ export function couldNotExecute(error: unknown): string {
   return `Failed to execute code: ${error.message}`;
 }
 
-async function resultsOf(run: Run, outputs: Output[], shortened: Shortened): Promise<string[]> {
-  const texts = outputs.flatMap((output) => {
-    if (output.type === "stream") return [streamText(output)];
-    const plain = output.type === "result" ? plainText(output.data) : undefined;
-    return plain === undefined ? [] : [`Execution Result: ${plain}`];
-  });
+async function resultsOf(
+  run: Run,
+  outputs: Output[],
+  { shortened, maxChars }: { shortened: Shortened; maxChars: number },
+): Promise<string[]> {
+  const texts: string[] = [];
+  for (const output of outputs) {
+    if (output.type === "stream" && output.cut?.full) {
+      shortened.links.push({ uri: output.cut.full, name: nameOf(output.cut.full), mimeType: "text/plain" });
+      texts.push(cutStream(output, output.cut, maxChars));
+    } else if (output.type === "stream") texts.push(await shortened.text(streamText(output)));
+    else if (output.type === "result") {
+      const plain = plainText(output.data);
+      if (plain !== undefined) texts.push(await shortened.text(`Execution Result: ${plain}`));
+    }
+  }
   const warnings = (run.restored?.failures ?? []).map(
     ({ cell, error }) => `Restore warning: cell ${cell} failed: ${error}`,
   );
-  return [...warnings, ...(await Promise.all(texts.map((text) => shortened.text(text))))];
+  return [...warnings, ...texts];
+}
+
+/** Of a text whose middle was left out already, and is in a file. */
+function cutStream({ text }: Extract<Output, { type: "stream" }>, cut: Cut, maxChars: number): string {
+  const head = withoutEscapes(text.slice(0, cut.at));
+  const gaps = [{ at: head.length, chars: cut.chars }];
+  const where = `all of it is in ${cut.full}`;
+  return cutText(head + withoutEscapes(text.slice(cut.at)), maxChars, { gaps, where });
+}
+
+function nameOf(uri: string): string {
+  return uri.slice(uri.lastIndexOf("/") + 1);
 }
 
 /** What a shell says by its exit status; see `host/shell.py`. */
@@ -101,7 +124,7 @@ async function formLinks(outputs: Output[], sessionId: string, { store }: ToolCo
     // A store that is full costs the link and nothing else.
     const uri = await store.putBlob(sessionId, bytes, mimeType).catch(() => undefined);
     if (uri === undefined || links.some((link) => link.uri === uri)) continue;
-    links.push({ uri, name: uri.slice(uri.lastIndexOf("/") + 1), mimeType, sizeBytes: bytes.length });
+    links.push({ uri, name: nameOf(uri), mimeType, sizeBytes: bytes.length });
   }
   return links;
 }

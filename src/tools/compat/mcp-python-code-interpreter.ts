@@ -61,7 +61,9 @@ Returns:
       if (!(error instanceof CellwrightError)) throw error;
       // A session that never had a kernel is of no use, and its id is in no reply.
       if (isNew && session) await context.sessions.close(session, { deleteFiles: true }).catch(() => {});
-      return failed(`${startErrors.has(error.code) ? "InitializationError" : "ServerError"}: ${error.message}`);
+      return failed(
+        `${startErrors.has(error.code) ? "InitializationError" : "ServerError"}: ${error.message} ${error.hint}`,
+      );
     }
   },
 });
@@ -138,7 +140,7 @@ export const toolset: Toolset = {
     environment,
     defaults: {
       kernel: "local",
-      env: "usual",
+      env: ":usual",
       classic: true,
       restore: "replay-all",
       timeout: 300_000,

@@ -110,6 +110,7 @@ export const toolset: Toolset = {
     instructions: 'Call the "run_python_code" tool with the Python code to run.',
   },
   tools: [runPythonCode],
+  withoutResources: true,
   unknownTool: (name) => `MCP error -32602: Tool ${name} not found`,
   http: {
     wrongPath: "Page not found",

@@ -64,8 +64,11 @@ export interface FindOptions {
   progress?: ((message: string) => void) | undefined;
 }
 
-/** The managed environment where that has been created, else the Python that a terminal here would start. */
-export const USUAL = "usual";
+/**
+ * The managed environment where that has been created, else the Python that a terminal here would start. No folder is
+ * called so.
+ */
+export const USUAL = ":usual";
 
 /** The name of the environment that `cellwright env create` makes unless told otherwise. */
 export const MANAGED = "managed";

@@ -1,6 +1,6 @@
 import { delimiter, isAbsolute, join } from "node:path";
 import { type Candidate, environmentIn, isExecutable } from "./candidate.ts";
-import { type EnvironmentsConfig, MANAGED, USUAL } from "./environment.ts";
+import { type EnvironmentsConfig, MANAGED } from "./environment.ts";
 import { managedEnvironment } from "./managed.ts";
 import { askInterpreter } from "./probe.ts";
 import { writableFolderOf } from "./trust.ts";
@@ -27,7 +27,7 @@ function terminalEnvironments(env: NodeJS.ProcessEnv): Candidate[] {
   const folders = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
   const found = folders.flatMap((folder) => names.map((name) => join(folder, name))).filter(isExecutable);
   return [
-    ...active.map((folder) => environmentIn(String(folder), USUAL)),
-    ...[...new Set(found)].map((python) => ({ name: USUAL, kind: "system" as const, path: python, python })),
+    ...active.map((folder) => environmentIn(String(folder), String(folder))),
+    ...[...new Set(found)].map((python) => ({ name: python, kind: "system" as const, path: python, python })),
   ];
 }

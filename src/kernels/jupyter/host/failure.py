@@ -39,6 +39,16 @@ def meant(error):
     return error
 
 
+def leave_out_own(error):
+    """For IPython's own traceback: it knows its frames, and not ours."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        if place.tb_next.tb_frame.f_code.co_filename.startswith(_own):
+            place.tb_next = place.tb_next.tb_next
+        else:
+            place = place.tb_next
+
+
 def message_of(error):
     if isinstance(error, SyntaxError) and error.msg is not None:
         where = f" ({error.filename}, line {error.lineno})" if error.lineno else ""

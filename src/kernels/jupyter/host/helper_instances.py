@@ -67,8 +67,14 @@ def heartbeat(again, notebooks, instance):
 
 
 def instance_ends(again, notebooks, instance):
+    """This kernel is the last that the program deletes, and its mark is nobody's then. Others stay until they are gone."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_path(notebooks, b"instances", instance))
+    with contextlib.suppress(FileNotFoundError), state_folder(notebooks) as state, state.enter(b"kernels") as folder:
+        for name, _ in folder.entries():
+            mark = read_mark(folder, name)
+            if mark and mark.get("instance") == instance and mark.get("session") is None:
+                os.unlink(name, dir_fd=folder.fd)
 
 
 def mark_kernel(again, notebooks, kernel, mark):
@@ -82,6 +88,16 @@ def mark_kernel(again, notebooks, kernel, mark):
 def unmark_kernel(again, notebooks, kernel):
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_path(notebooks, b"kernels", kernel))
+
+
+def read_mark(folder, name):
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder.fd)
+        with open(fd, "rb") as file:
+            mark = json.loads(file.read(10_000))
+    except (OSError, ValueError):
+        return None
+    return mark if isinstance(mark, dict) else None
 
 
 def _path(notebooks, folder, name):

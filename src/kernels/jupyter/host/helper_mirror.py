@@ -10,7 +10,7 @@ import stat
 
 import helper_removal
 from helper_files import write_all
-from helper_instances import is_alive, locked, state_folder, state_path, this_server
+from helper_instances import is_alive, locked, read_mark, state_folder, state_path, this_server
 from helper_walk import SESSION_ID, Folder, Refusal, make_private, notebooks_folder, temporary_name
 
 _NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}"
@@ -269,7 +269,7 @@ def kernel_marks(again, notebooks):
     marks = []
     with contextlib.suppress(FileNotFoundError), state_folder(notebooks) as state, state.enter(b"kernels") as folder:
         for name, _ in folder.entries():
-            mark = _read_mark(folder, name)
+            mark = read_mark(folder, name)
             if mark is None or mark.get("server") != this_server():
                 continue
             session = mark.get("session")
@@ -281,16 +281,6 @@ def kernel_marks(again, notebooks):
                 }
             )
     return marks
-
-
-def _read_mark(folder, name):
-    try:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder.fd)
-        with open(fd, "rb") as file:
-            mark = json.loads(file.read(10_000))
-    except (OSError, ValueError):
-        return None
-    return mark if isinstance(mark, dict) else None
 
 
 OPERATIONS = {

@@ -167,13 +167,14 @@ class CellKernel(IPythonKernel):
         elif "refresh" in question:
             answer = {"loaded": own_packages.refresh()}
         elif "pipLines" in question:
-            answer = {"lines": self._pip_lines(question["pipLines"], question.get("commands"))}
+            answer = {"lines": self._pip_lines(question["pipLines"], **question)}
         elif "ledger" in question and self.ledger is not None:
             answer = self.ledger.answer(question["ledger"])
         self.session.send(stream, "cellwright_reply", answer, request, ident)
 
-    def _pip_lines(self, code, commands):
-        return pip_lines.find(shell_lines.translate(code, self.shell) if commands else code)
+    def _pip_lines(self, code, commands=False, classic=False, **_question):
+        code = shell_lines.translate(code, self.shell) if commands else code
+        return pip_lines.find(pip_lines.marked(code) if classic else code)
 
     def _make_sure_of_interrupt(self, _stream, _ident, request):
         interrupts.ask(request["content"]["cell"], asyncio.get_event_loop())

@@ -20,6 +20,14 @@ _COMMENT = re.compile(r"(?:^|\s)#[^'\"]*$")
 _OPERATOR = re.compile(r"[;&|]+$|\d?[<>]")
 
 
+_UNMARKED = re.compile(r"^(\s*)(?=pip3?\s+install\b)", re.MULTILINE)
+
+
+def marked(code):
+    """As it runs where magics need no mark."""
+    return _UNMARKED.sub(r"\1%", code)
+
+
 def find(code):
     """The lines, as they would run, and the words after `pip install`: None if it is more than a list of words."""
     lines = []

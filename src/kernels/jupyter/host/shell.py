@@ -91,6 +91,7 @@ class Shell(ZMQInteractiveShell):
             return
         error = failure.meant(self._get_exc_info(exc_tuple)[1])
         if self.is_classic and not isinstance(error, UsageError):
+            failure.leave_out_own(error)
             super().showtraceback((type(error), error, error.__traceback__), *args, **options)
         else:
             self._report(error)

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import type { Log } from "../../../log.ts";
 import { normalName, normalRequirement, normalRequirements } from "../../../packages/requirement.ts";
 import { requirementsOf } from "../../../packages/script-block.ts";
-import type { InstalledPackage, InstallOptions } from "../../kernel.ts";
+import type { InstalledPackage, InstallOptions, PrepareOptions } from "../../kernel.ts";
 import { isExecutable } from "../environments/candidate.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
 import { onPath } from "../environments/folders.ts";
@@ -171,7 +171,7 @@ function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
 
   return {
     async prepare(code, options) {
-      const lines = maybeInstalls.test(code) ? await pipLines(ask, code, options.commands) : [];
+      const lines = maybeInstalls.test(code) ? await pipLines(ask, code, options) : [];
       const wanted = lines.map(wantedOf);
       const upgrade = wanted.some((line) => line.upgrade);
       const named = [...(requirementsOf(code) ?? []), ...wanted.flatMap(({ requirements }) => requirements)];
@@ -188,8 +188,8 @@ function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
   };
 }
 
-async function pipLines(ask: Ask, code: string, commands = false): Promise<PipLine[]> {
-  const answer = await ask({ pipLines: code, commands });
+async function pipLines(ask: Ask, code: string, { commands, classic }: PrepareOptions): Promise<PipLine[]> {
+  const answer = await ask({ pipLines: code, commands, classic });
   if (!Array.isArray(answer?.lines)) {
     throw packageError(
       "The kernel is busy in native code and did not say what this cell installs.",
@@ -230,8 +230,7 @@ function programsToAsk(
   uv: string | undefined,
   { env, ...trust }: InstallerConfig,
 ): CommandLine[] {
-  const isSafe = (path: string, program = path) =>
-    writableFolderOf({ path, python: program }, trust) === undefined;
+  const isSafe = (path: string, program = path) => writableFolderOf({ path, python: program }, trust) === undefined;
   const commands: CommandLine[] = [];
   if (writablePaths.length === 0 && isSafe(prefix, python))
     commands.push([python, "-I", "-m", "pip", "download", "--help"]);

@@ -49,7 +49,8 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemo
     await kernel.dispose();
     return undefined;
   }
-  if (!told || told.silent) channel.release();
+  // Nothing is to come of a cell that is over.
+  if (!told || told.silent || told.reply) channel.release();
   return {
     record,
     kernel,
@@ -81,7 +82,6 @@ async function* eventsOf(
   const before: ExecutionEvent[] = told.messages.flatMap((message) => eventOf(message) ?? []);
   if (told.dropped > 0) before.unshift({ type: "stream", name: "stderr", text: BEGINNING_LOST });
   if (told.reply) {
-    channel.release();
     yield* before;
     yield* pageEvents(told.reply);
     const failed = told.reply.status !== "ok" || before.some(({ type }) => type === "error");

@@ -29,6 +29,7 @@ export const CHUNK_BYTES = 1_048_576;
 
 const SILENCE_MS = 60_000;
 const START_TIMEOUT_MS = 60_000;
+const DELETE_TIMEOUT_MS = 5_000;
 /** A call that was under way when the helper died is asked of the next one. */
 const ATTEMPTS = 2;
 
@@ -133,7 +134,7 @@ export class ServerHelper {
 
   async #deleteNow(id: string): Promise<void> {
     try {
-      await this.#server.deleteKernel(id);
+      await this.#server.deleteKernel(id, AbortSignal.timeout(DELETE_TIMEOUT_MS));
       this.#settings.onEnd?.(id);
     } catch (error) {
       this.#log.debug(`the helper kernel ${id} at ${this.#server.name} was not deleted: ${error}`);

@@ -30,6 +30,8 @@ interface FoundMark {
 const HEARTBEAT_MS = 15_000;
 /** Every fourth heartbeat. */
 const BEATS_PER_SWEEP = 4;
+/** A server that does not answer does not keep the program from ending. */
+const END_MS = 4_000;
 
 /**
  * Who uses what on one server, in files there: `.cellwright/instances/`, one for each program like this, and
@@ -40,7 +42,6 @@ export class Instances {
   readonly #parts: InstancesParts;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
-  #beating: Promise<unknown> = Promise.resolve();
   #isSilent = false;
 
   constructor(parts: InstancesParts) {
@@ -94,14 +95,14 @@ export class Instances {
   /** The program ends: what it used is free at once. */
   async dispose(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#beating;
-    await this.#ask("instance_ends", { instance: this.instance }).catch(() => {});
+    const signal = AbortSignal.timeout(END_MS);
+    await this.#ask("instance_ends", { instance: this.instance }, signal).catch(() => {});
   }
 
   #beat(): void {
     this.#beats += 1;
     const isSweepDue = this.#beats % BEATS_PER_SWEEP === 0;
-    this.#beating = this.heartbeat()
+    void this.heartbeat()
       .then(() => (isSweepDue ? this.sweep() : undefined))
       .then(
         () => {
@@ -114,8 +115,8 @@ export class Instances {
       );
   }
 
-  #ask<T>(operation: string, args: Parameters<Call>[1]): Promise<T> {
+  #ask<T>(operation: string, args: Parameters<Call>[1], signal?: AbortSignal): Promise<T> {
     const { call, notebooksFolder } = this.#parts;
-    return call<T>(operation, { notebooks: notebooksFolder, ...args });
+    return call<T>(operation, { notebooks: notebooksFolder, ...args }, signal && { signal });
   }
 }

@@ -11,6 +11,7 @@ import type { Call } from "./helper.ts";
 import { createMirror } from "./mirror.ts";
 import { look, RECORD } from "./mirror-place.ts";
 import { placedKernel } from "./placed-kernel.ts";
+import { readRemoteRecord } from "./record.ts";
 import { JupyterServer } from "./server.ts";
 import { Site } from "./site.ts";
 import { NO_WALLS, startRemote } from "./start.ts";
@@ -38,6 +39,7 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
   const live = new Set<Kernel>();
   const disposing = new AbortController();
 
+  const serverAt = (url: string) => [...sites.values()].find(({ server }) => server.url === url)?.server;
   const siteNamed = (name: string): Site => sites.get(name) as Site;
   const placeOf = (sessionId: string): Site | undefined => {
     const [only] = sites.values();
@@ -91,7 +93,13 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
       },
       log,
     };
+    const former = await readRemoteRecord(runDir, language);
     const kernel = await startRemote(start);
+    // One that could not be taken over is of no more use.
+    if (former)
+      void serverAt(former.url)
+        ?.deleteKernel(former.kernelId)
+        .catch(() => {});
     return keep(language === "bash" ? shellKernel(kernel) : kernel, sessionId, site, () => kernelId);
   };
 
@@ -136,7 +144,6 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
 
     async adopt(language, options) {
       const { sessionId, runDir, signal } = options;
-      const serverAt = (url: string) => [...sites.values()].find(({ server }) => server.url === url)?.server;
       const adopted = await adoptRemote({ runDir, language, serverAt, signal, log });
       if (!adopted) return undefined;
       const site = [...sites.values()].find(({ server }) => server.url === adopted.record.url) as Site;

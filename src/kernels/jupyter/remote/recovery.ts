@@ -79,8 +79,11 @@ export class RecoveringChannel implements JupyterChannel {
 
   async send(message: JupyterMessage): Promise<void> {
     const type = message.header.msg_type;
-    if (type === "execute_request") this.#cell = cellOf(message.header.msg_id, message);
-    else if (type === "cellwright_interrupt" || type === "input_reply") this.#cell?.further.push(message);
+    if (type === "execute_request") {
+      // Whoever goes on to another cell does not wait for the one that was found.
+      this.release();
+      this.#cell = cellOf(message.header.msg_id, message);
+    } else if (type === "cellwright_interrupt" || type === "input_reply") this.#cell?.further.push(message);
     await this.#socket.send(message);
   }
 
@@ -117,6 +120,7 @@ export class RecoveringChannel implements JupyterChannel {
 
   /** Goes on with what was kept. `cell` is one that an earlier run of the program began, and what is known of it. */
   release(cell?: { id: string; seen: Set<string> }): void {
+    if (!this.#keepsAll) return;
     this.#keepsAll = false;
     if (cell) this.#cell = { ...cellOf(cell.id), seen: cell.seen };
     this.#release();
@@ -129,10 +133,10 @@ export class RecoveringChannel implements JupyterChannel {
   #take(message: JupyterMessage): void {
     const parent = message.parent.msg_id;
     const loss = lossOf(message);
-    if (loss !== undefined) return this.#lose(loss);
-    if (parent !== undefined && parent === this.#asked?.question) return this.#hear(message);
-    if (parent !== undefined && parent === this.#asked?.probe) return this.#hearProbe(message);
-    if (this.#keepsAll) this.#held?.push(message);
+    if (loss !== undefined) this.#lose(loss);
+    else if (parent !== undefined && parent === this.#asked?.question) this.#hear(message);
+    else if (parent !== undefined && parent === this.#asked?.probe) this.#hearProbe(message);
+    else if (this.#keepsAll) this.#held?.push(message);
     else if (parent === undefined || parent !== this.#cell?.id) this.#queue.push(message);
     else if (this.#held) this.#held.push(message);
     else this.#pass(message, this.#cell);
@@ -147,14 +151,12 @@ export class RecoveringChannel implements JupyterChannel {
       if (cell.seen.has(message.header.msg_id)) return;
       cell.seen.add(message.header.msg_id);
       if (isIdle(message)) cell.isIdle = true;
-      if (isRateNotice(message)) return this.#tellRate(message, cell);
     }
-    this.#queue.push(message);
-  }
-
-  #tellRate(message: JupyterMessage, cell: Cell): void {
-    if (!cell.isRateTold) this.#queue.push({ ...message, content: { name: "stderr", text: OUTPUT_DROPPED } });
-    cell.isRateTold = true;
+    if (!isRateNotice(message)) this.#queue.push(message);
+    else if (!cell.isRateTold) {
+      cell.isRateTold = true;
+      this.#queue.push({ ...message, content: { name: "stderr", text: OUTPUT_DROPPED } });
+    }
   }
 
   #recover(): void {

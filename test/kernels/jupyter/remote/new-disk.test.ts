@@ -39,15 +39,15 @@ for (const { requirement, name } of serverRequirements) {
       const first = await open("first");
       const session = await first.sessions.create(LOCAL_OWNER, { name: "Sales" });
       const run = session.execute("open('a.txt', 'w').write('kept'); print('x' * 100_000)");
-      await run.done;
-      expect(run.snapshot()).toMatchObject({ status: "ok", files: [{ path: "a.txt", change: "created" }] });
+      const ended = await run.finished;
+      expect(ended).toMatchObject({ status: "ok", files: [{ path: "a.txt", change: "created" }] });
       await first.dispose();
       expect(await kernels()).toEqual([]);
 
       const second = await open("second");
       const again = await second.sessions.get(LOCAL_OWNER, "Sales");
       expect(again.id).toBe(session.id);
-      expect(await second.store.history(again.id)).toMatchObject([{ status: "ok", outputs: run.snapshot().outputs }]);
+      expect(await second.store.history(again.id)).toMatchObject([{ status: "ok", outputs: ended.outputs }]);
       const { bytes } = await again.workspace.read("a.txt", { maxBytes: 100 });
       expect(Buffer.from(bytes).toString()).toBe("kept");
       await second.sessions.close(again, { deleteFiles: true });
