@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const failed = ["wasm.mjs", "packages.mjs", "local.mjs", "pool.mjs"].filter((name) => {
+const failed = ["wasm.mjs", "packages.mjs", "local.mjs", "pool.mjs", "remote.mjs"].filter((name) => {
   const file = fileURLToPath(new URL(name, import.meta.url));
   return spawnSync(process.execPath, [file, ...process.argv.slice(2)], { stdio: "inherit" }).status !== 0;
 });

@@ -161,6 +161,13 @@ export const table = {
     type: flag(),
     default: false,
   }),
+  poolToken: option<string | undefined>({
+    group: "Elsewhere",
+    help: "The bearer token of the sandboxes: the --auth-token of those that are Cellwright.",
+    type: text("TOKEN"),
+    default: undefined,
+    secret: true,
+  }),
   coolDown: option({
     group: "Elsewhere",
     help: "How long a server or sandbox that failed three times is left alone before it is tried again.",

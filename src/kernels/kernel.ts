@@ -44,6 +44,8 @@ export interface ExecuteOptions {
   timeoutMs?: number;
   /** The code is a program of its own, not a cell of a notebook. */
   script?: ScriptOptions | undefined;
+  /** The value of the last expression is told as JSON, too: as a form of the result (`VALUE_KIND`). */
+  value?: JsonStyle | undefined;
   /**
    * Lines of a Python cell that are shell commands are run by a shell: `run`. `again`: they have been, in another kernel;
    * of what they did only the change of directory is done again. Kernels without a shell take no notice.
@@ -60,12 +62,10 @@ export interface ExecuteOptions {
   onInput?: (request: InputRequest) => Promise<string | undefined>;
 }
 
-/** How a program of its own is run, and what is told of it. */
+/** How a program of its own is run. */
 export interface ScriptOptions {
   /** What tracebacks call its file. They have no hints of ours then. */
   filename: string;
-  /** The value of its last expression is told as JSON, too: as a form of the result (`VALUE_KIND`). */
-  value?: JsonStyle;
 }
 
 export interface JsonStyle {

@@ -47,8 +47,8 @@ const providers: Record<Options["kernel"], Build> = {
   /** Sandboxes behind HTTP, several of them. */
   pool: async (options, log) => {
     const { createPoolProvider } = await import("./pool/provider.ts");
-    const { poolUrl: urls, coolDown: coolDownMs, plainNames } = options;
-    return createPoolProvider({ urls, coolDownMs, plainNames, log });
+    const { poolUrl: urls, poolToken: token, coolDown: coolDownMs, plainNames } = options;
+    return createPoolProvider({ urls, token, coolDownMs, plainNames, log });
   },
 
   /** The managed environment once it has been created and where it can be jailed, else WASM. */

@@ -57,7 +57,8 @@ export async function runScript(session: Session, request: ScriptRequest): Promi
     variables,
     timeoutMs,
     signal,
-    script: { filename, value: style },
+    script: { filename },
+    value: style,
     imports,
     onInstall: (message) => onMessage("debug", message),
   });

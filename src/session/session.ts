@@ -38,6 +38,7 @@ export interface RunOptions {
   /** Asks the user on behalf of `input()`. */
   onInput?: ExecuteOptions["onInput"];
   script?: ExecuteOptions["script"];
+  value?: ExecuteOptions["value"];
   /** Code of ours to run just before it, in the same turn. If that fails, the cell is not run. */
   setup?: string | undefined;
   /** What becomes of a cell that imports what cannot be had; by default it is not run. */
@@ -257,7 +258,7 @@ export class Session {
   }
 
   async #runCell(turn: Turn, options: RunOptions): Promise<void> {
-    const { env, variables, onInput, timeoutMs, script, setup } = options;
+    const { env, variables, onInput, timeoutMs, script, value, setup } = options;
     const { run } = turn;
     const { store, workspace } = this.#parts;
     run.phase = "starting";
@@ -280,7 +281,7 @@ export class Session {
     const timeLimit = timeoutMs ?? this.#parts.defaultTimeoutMs;
     const { classic } = this.#parts;
     const commands = this.#parts.commands ? ("run" as const) : undefined;
-    const told = { variables, onInput, onLate, script, commands, classic };
+    const told = { variables, onInput, onLate, script, value, commands, classic };
     const cell = () => kernel.execute(run.code, { ...told, timeoutMs: timeLimit });
     const events = setup === undefined ? cell() : afterSetup(kernel, { setup, timeoutMs: timeLimit }, cell);
     await this.#follow(turn, { kernel, events, mark, timeoutMs: timeLimit });

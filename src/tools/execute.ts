@@ -9,6 +9,9 @@ import { follow } from "./follow.ts";
 import { patienceMs } from "./patience.ts";
 import { findSession, sessionArgument } from "./session-argument.ts";
 
+/** For programs, which read the last expression's value from structuredContent. */
+const VALUE_STYLE = { indent: 0, quoteNonFinite: true };
+
 /** A week: what a timer can hold, and then some. */
 const MAX_SECONDS = 604_800;
 
@@ -75,6 +78,7 @@ const executeCode = defineTool({
         env,
         timeoutMs,
         variables: values,
+        value: context.options.structured ? VALUE_STYLE : undefined,
         onInput: context.ask,
         signal: call.signal,
       });

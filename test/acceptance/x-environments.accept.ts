@@ -134,4 +134,38 @@ describe("values in and out", () => {
     const single = await client.run("image_0 == image", { images: [one] });
     expect(single.structured?.result).toBe("True");
   });
+
+  test("X-35 the value of the last expression is there as JSON, whatever it is, and variables stay", async () => {
+    const client = program();
+    const session_id = await newSession(client, "import datetime, dataclasses, decimal, enum, uuid");
+    const values: Record<string, unknown> = {
+      None: null,
+      "'text'": "text",
+      "''": "",
+      "1.5": 1.5,
+      True: true,
+      "[1, [2, None]]": [1, [2, null]],
+      "{'a': {'b': 2}}": { a: { b: 2 } },
+      "(1, 2)": [1, 2],
+      "{3}": [3],
+      "datetime.date(2026, 1, 2)": "2026-01-02",
+      "b'x'": "x",
+      "float('nan'), float('-inf')": ["NaN", "-Infinity"],
+      "decimal.Decimal('1.10')": "1.10",
+      "2**70": "1180591620717411303424",
+      "range(3)": "range(0, 3)",
+      "dataclasses.make_dataclass('Point', ['x', 'y'])(1, 2)": { x: 1, y: 2 },
+    };
+    for (const [code, value] of Object.entries(values)) {
+      const { structured, text } = await client.run(code, { session_id });
+      expect({ code, value: structured?.value }).toEqual({ code, value });
+      expect(text).not.toContain("vnd.cellwright");
+    }
+    await client.run("kept = (1, {'a'})", { session_id });
+    expect((await client.run("kept", { session_id })).structured).toMatchObject({
+      value: [1, ["a"]],
+      result: "(1, {'a'})",
+    });
+    expect((await client.run("1/0", { session_id })).structured).toMatchObject({ value: null, status: "error" });
+  });
 });

@@ -34,10 +34,15 @@ export function failure(events: ExecutionEvent[]) {
 }
 
 /** Runs a cell and calls `act` once it has printed `ready`. */
-export async function runUntilReady(kernel: Kernel, code: string, act: () => unknown): Promise<ExecutionEvent[]> {
+export async function runUntilReady(
+  kernel: Kernel,
+  code: string,
+  act: () => unknown,
+  options: ExecuteOptions = {},
+): Promise<ExecutionEvent[]> {
   const events: ExecutionEvent[] = [];
   let acted = false;
-  for await (const event of kernel.execute(code)) {
+  for await (const event of kernel.execute(code, options)) {
     events.push(event);
     if (!acted && text(events).includes("ready")) {
       acted = true;

@@ -228,6 +228,19 @@ describe("Cellwright as balancer and sandbox at once", () => {
   });
 });
 
+describe("a sandbox that wants a token", () => {
+  test("is shown --pool-token, and refuses without it", async () => {
+    const sandbox = await startHttp({ args: ["--kernel", "wasm", "--auth-token", "s3cret"] });
+    const { origin } = new URL(sandbox.url);
+    const shown = await startStdio({ args: inFront([origin]), env: { CELLWRIGHT_POOL_TOKEN: "s3cret" } });
+    expect((await shown.run("6 * 7")).text).toContain("42");
+    const without = await startStdio({ args: inFront([origin]) });
+    const refused = await without.run("6 * 7");
+    expect(refused.text).toContain("HTTP 401");
+    expect(refused.text).not.toContain("s3cret");
+  });
+});
+
 describe("`cellwright pool`", () => {
   test("leaves nothing behind, whether it is asked to end or killed", async () => {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {

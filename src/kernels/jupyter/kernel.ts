@@ -262,9 +262,9 @@ export class JupyterKernel implements Kernel {
 
 /** Variables travel in the request's metadata, bytes as its buffers; `host/kernel.py` unpacks them. */
 function beside(options: ExecuteOptions): Pick<MessageOptions, "metadata" | "buffers"> {
-  const { variables = {}, script, commands, classic } = options;
+  const { variables = {}, script, value, commands, classic } = options;
   const entries = Object.entries(variables);
-  if (entries.length === 0 && !script && !commands && !classic) return {};
+  if (entries.length === 0 && !script && !value && !commands && !classic) return {};
   const bytes = entries.filter((entry): entry is [string, Uint8Array] => entry[1] instanceof Uint8Array);
   const values = Object.fromEntries(entries.filter(([, value]) => !(value instanceof Uint8Array)));
   return {
@@ -273,6 +273,7 @@ function beside(options: ExecuteOptions): Pick<MessageOptions, "metadata" | "buf
         values,
         bytes: bytes.map(([name]) => name),
         ...(script ? { script } : {}),
+        ...(value ? { value } : {}),
         ...(commands ? { commands } : {}),
         ...(classic ? { classic } : {}),
       },

@@ -66,10 +66,12 @@ export class Sandbox {
   /** For people and the balancer. */
   readonly name: string;
   readonly #url: URL;
+  readonly #authorization: { authorization?: string };
 
-  constructor(name: string, url: URL) {
+  constructor(name: string, url: URL, token?: string) {
     this.name = name;
     this.#url = url;
+    this.#authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   }
 
   /** A connection for one request. Throws `server_unreachable`: nothing has been asked then. */
@@ -143,6 +145,7 @@ export class Sandbox {
           "content-type": "application/json",
           "content-length": bytes.length,
           connection: "close",
+          ...this.#authorization,
         },
         createConnection: () => socket,
       });

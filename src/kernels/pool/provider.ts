@@ -10,6 +10,8 @@ import { createPoolWorkspace } from "./workspace.ts";
 
 export interface PoolConfig {
   urls: string[];
+  /** What the sandboxes want to be shown, if anything. */
+  token?: string | undefined;
   coolDownMs: number;
   /** Whether sandboxes know sessions by the names that these were given, as others who use them may. */
   plainNames?: boolean;
@@ -18,8 +20,8 @@ export interface PoolConfig {
 
 /** Sandboxes behind HTTP, with a session on each as long as it can stay there. */
 export async function createPoolProvider(config: PoolConfig): Promise<KernelProvider> {
-  const { urls, coolDownMs, plainNames = false, log } = config;
-  const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url)]));
+  const { urls, token, coolDownMs, plainNames = false, log } = config;
+  const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url, token)]));
   const balancer = new Balancer([...sandboxes.keys()], { coolDownMs });
   const leftovers = new Leftovers();
   const workspace = createPoolWorkspace();

@@ -204,8 +204,8 @@ function requestOf(code: string, options: ExecuteOptions): CellRequest {
     if (value instanceof Uint8Array) bytes[name] = Buffer.from(value).toString("base64");
     else variables[name] = value;
   }
-  const { silent = false, script } = options;
-  return { code, silent, variables: JSON.stringify(variables), bytes, script };
+  const { silent = false, script, value } = options;
+  return { code, silent, variables: JSON.stringify(variables), bytes, script, value };
 }
 
 function died(reason: string): CellwrightError {

@@ -20,7 +20,8 @@ export interface Attachment {
 /** The first of them that a bundle has is its picture. SVG has to be drawn first, so it comes last. */
 const pictureTypes = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml"];
 /** Forms that mean nothing outside of the program that made them. */
-const ignoredTypes = /^application\/(vnd\.jupyter\.widget-(view|state)\+json|vnd\.jupyter\.es6-rich-output)$/;
+const ignoredTypes =
+  /^application\/(vnd\.jupyter\.widget-(view|state)\+json|vnd\.jupyter\.es6-rich-output|vnd\.cellwright\.value\+json)$/;
 /** What Python says of an object that has no text form: its class and perhaps its place in memory. */
 const namelessObject = /^<[^\n]*>$/;
 /** More of an HTML page is not worth a reader's time; the page is linked. */

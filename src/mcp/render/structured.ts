@@ -1,4 +1,5 @@
 import type { Execution, Output } from "../../execution.ts";
+import { type JsonValue, VALUE_KIND } from "../../kernels/kernel.ts";
 import type { Reply } from "../tool.ts";
 import { bundleText } from "./bundle.ts";
 import { cutText, shareOut } from "./cut.ts";
@@ -46,6 +47,7 @@ export function structuredExecution(
     stdout,
     stderr,
     result,
+    ...valueOf(execution.outputs, budget),
     error: error ? { name: error.name.toWellFormed().slice(0, 200), message, traceback } : null,
     ...(lateOutput ? { late_output: lateOutput } : {}),
     files: files.listed,
@@ -53,6 +55,21 @@ export function structuredExecution(
     notices: said === "" ? [] : said.split("\n"),
     links: content.flatMap((block) => (block.type === "resource_link" ? [block.uri] : [])),
   };
+}
+
+/** The last expression's value, as JSON has it; nothing of one that takes more room than the text of a reply. */
+function valueOf(outputs: Output[], budget: number): { value?: unknown } {
+  const result = outputs.findLast((output) => output.type === "result");
+  const form = result?.data[VALUE_KIND] as JsonValue | undefined;
+  if (!form) return { value: null };
+  return form.text.length > budget ? {} : { value: JSON.parse(withExactIntegers(form.text)) };
+}
+
+/** Integers that JavaScript would round become strings. */
+function withExactIntegers(json: string): string {
+  return json.replace(/"(?:[^"\\]|\\.)*"|-?\d{16,}(?![\d.eE])/g, (token) =>
+    token.startsWith('"') || Number.isSafeInteger(Number(token)) ? token : `"${token}"`,
+  );
 }
 
 function streamText(outputs: Output[], name: "stdout" | "stderr"): Text {

@@ -63,6 +63,7 @@ class CellKernel(IPythonKernel):
         self._forward_input(allow_stdin)
         try:
             shell.begin_script(request["metadata"].get("cellwright", {}).get("script"))
+            shell.value_style = request["metadata"].get("cellwright", {}).get("value")
             interrupts.begin(header["msg_id"])
             _set_variables(shell.user_ns, request)
             shell.be_classic(request["metadata"].get("cellwright", {}).get("classic", False))

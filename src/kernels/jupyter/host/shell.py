@@ -34,6 +34,8 @@ class Shell(ZMQInteractiveShell):
     is_classic = False
     # How the running cell is a program of its own; None for a notebook's.
     script = None
+    # How its value is to be told as JSON, if it is.
+    value_style = None
     _is_quiet = False
     _transformers = None
 
@@ -125,10 +127,10 @@ class Shell(ZMQInteractiveShell):
 
     def _forms_of_result(self, value):
         data, metadata = self.display_formatter.format(value)
-        if self.script and "value" in self.script:
+        if self.value_style:
             from _cellwright import value_json
 
-            data[value_json.KIND] = value_json.form(value, self.script["value"])
+            data[value_json.KIND] = value_json.form(value, self.value_style)
         return data, metadata
 
     def _report(self, error):

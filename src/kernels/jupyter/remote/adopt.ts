@@ -3,9 +3,10 @@ import type { Log } from "../../../log.ts";
 import type { AdoptedKernel } from "../../kernel.ts";
 import { eventOf, pageEvents } from "../events.ts";
 import { JupyterKernel } from "../kernel.ts";
+import type { NewestTold } from "./ledger.ts";
 import { remoteLife } from "./life.ts";
 import { type RemoteRecord, readRemoteRecord, removeRemoteRecord } from "./record.ts";
-import { type NewestTold, RecoveringChannel } from "./recovery.ts";
+import { RecoveringChannel } from "./recovery.ts";
 import type { JupyterServer } from "./server.ts";
 import type { WebSocketChannel } from "./socket.ts";
 

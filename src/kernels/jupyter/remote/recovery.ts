@@ -3,7 +3,8 @@ import { isRecord } from "../events.ts";
 import { createMessage, type JupyterMessage } from "../message.ts";
 import { MessageQueue } from "../message-queue.ts";
 import { isIdle } from "../newest-cell.ts";
-import { SHELL_ENDED, shellEnd } from "./bash.ts";
+import { messagesOf, type NewestTold } from "./ledger.ts";
+import { lossOf, REPLACED } from "./loss.ts";
 import { isRateNotice, OUTPUT_DROPPED } from "./rate.ts";
 
 /** A channel that loses what is under way when its connection breaks, and says when it has another. */
@@ -29,18 +30,6 @@ interface Asked {
   question: string;
   probe: string;
   heard: (content: Record<string, unknown>) => void;
-}
-
-/** See host/ledger.py. */
-export interface NewestTold {
-  cell: string;
-  code: string;
-  silent: boolean;
-  /** Messages that are not here any more, from the beginning. */
-  dropped: number;
-  messages: JupyterMessage[];
-  /** Absent while it runs. */
-  reply?: Record<string, unknown>;
 }
 
 /** An answer that takes longer is asked for again: the question may be lost, or the kernel is in native code. */
@@ -224,10 +213,13 @@ export class RecoveringChannel implements JupyterChannel {
       if (skip < dropped && cell.seen.size < dropped) this.#note(cell, LATE_NOTE);
       for (const message of messages) {
         const loss = lossOf(message);
-        if (loss !== undefined) return this.#lose(loss);
-        this.#pass(message, cell);
+        if (loss === undefined) this.#pass(message, cell);
+        else this.#lose(loss);
       }
-      if (told.more === true) return this.#ask(Math.max(skip, dropped) + messages.length);
+      if (told.more === true) {
+        this.#ask(Math.max(skip, dropped) + messages.length);
+        return;
+      }
       if (isRecord(told.reply) || told.state === "over") this.#finish(cell, told);
       this.#release();
     }
@@ -275,38 +267,10 @@ export class RecoveringChannel implements JupyterChannel {
   }
 }
 
-const LOST_STATES: unknown[] = ["restarting", "autorestarting", "dead"];
-const REPLACED = "The kernel's process ended, and the Jupyter server has started another in its place.";
-
 function cellOf(id: string, request?: JupyterMessage): Cell {
   return { id, request, further: [], seen: new Set(), isReplied: false, isIdle: false, isRateTold: false };
 }
 
 function isOver(cell: Cell): boolean {
   return cell.isReplied && cell.isIdle;
-}
-
-/** Why no more comes from this kernel, if this says so. */
-function lossOf({ channel, header, parent, content }: JupyterMessage): string | undefined {
-  if (channel !== "iopub") return undefined;
-  if (header.msg_type === SHELL_ENDED) return shellEnd(content.code);
-  // A server says it of a kernel that died: without a parent, for it answers nothing.
-  if (header.msg_type !== "status" || parent.msg_id !== undefined) return undefined;
-  return LOST_STATES.includes(content.execution_state) ? REPLACED : undefined;
-}
-
-/** The messages in a ledger's answer. */
-export function messagesOf({ messages }: Record<string, unknown>): JupyterMessage[] {
-  if (!Array.isArray(messages)) return [];
-  return messages.filter(isTold).map((told) => ({ ...told, channel: "iopub" as const, buffers: [] }));
-}
-
-function isTold(value: unknown): value is Omit<JupyterMessage, "channel" | "buffers"> {
-  return (
-    isRecord(value) &&
-    isRecord(value.header) &&
-    typeof value.header.msg_id === "string" &&
-    typeof value.header.msg_type === "string" &&
-    [value.parent, value.metadata, value.content].every(isRecord)
-  );
 }

@@ -119,7 +119,10 @@ export class WebSocketChannel implements JupyterChannel {
   }
 
   #use(socket: WebSocket): void {
-    if (this.#ending.signal.aborted) return socket.terminate();
+    if (this.#ending.signal.aborted) {
+      socket.terminate();
+      return;
+    }
     this.#socket = socket;
     this.#heard = performance.now();
     socket.on("message", (data: Buffer, isBinary) => {
@@ -176,7 +179,8 @@ export class WebSocketChannel implements JupyterChannel {
       }
       if (attempt.isFinal || performance.now() - since + waitMs > unreachableMs) {
         const during = attempt.isFinal ? "" : ` It was tried for ${Math.round(unreachableMs / 1000)} s.`;
-        return this.#end(`${attempt.error.message}${during}`);
+        this.#end(`${attempt.error.message}${during}`);
+        return;
       }
       await pause(waitMs, undefined, { signal }).catch(() => {});
       waitMs = Math.min(waitMs * 2, LONGEST_PAUSE_MS);

@@ -28,7 +28,9 @@ export interface CellRequest {
   /** Variables that are bytes, by name, in base64. */
   bytes: Record<string, string>;
   /** See `ScriptOptions`. */
-  script?: { filename: string; value?: { indent: number; quoteNonFinite: boolean } } | undefined;
+  script?: { filename: string } | undefined;
+  /** See `JsonStyle`. */
+  value?: { indent: number; quoteNonFinite: boolean } | undefined;
 }
 
 export type Report =

@@ -34,6 +34,8 @@ _codes = None
 _has_value = False
 # How the running cell is a program of its own; None for a notebook's.
 _script = None
+# How its value is to be told as JSON, if it is.
+_value_style = None
 _task = None
 # What `asyncio.run` and the like wait for inside a cell; the innermost is last.
 _waited_for = []
@@ -109,11 +111,12 @@ def answer(question):
 
 
 def _prepare(request):
-    global _count, _codes, _has_value, _script
+    global _count, _codes, _has_value, _script, _value_style
     if not request["silent"]:
         _count += 1
     _codes = ()
     _script = request.get("script")
+    _value_style = request.get("value")
     filename = "<cell silent>" if request["silent"] else f"<cell {_count}>"
     if _script:
         filename = _script["filename"]
@@ -180,10 +183,9 @@ def _end(value, error):
 
 def _show_result(value, cell):
     data = mime.bundle(value)
-    if _script:
-        if "value" in _script:
-            data[value_json.KIND] = value_json.form(value, _script["value"])
-    elif not cell.silent:
+    if _value_style:
+        data[value_json.KIND] = value_json.form(value, _value_style)
+    if not _script and not cell.silent:
         _namespace["___"] = _namespace.get("__", "")
         _namespace["__"] = _namespace.get("_", "")
         _namespace["_"] = value

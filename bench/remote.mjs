@@ -1,0 +1,128 @@
+// What the way to a Jupyter server costs, as ratios of one run; `--check` fails below the bars.
+//
+//   CELLWRIGHT_JUPYTER_PYTHON   an interpreter with jupyter_server and ipykernel
+import { spawn } from "node:child_process";
+import { randomBytes, randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import WebSocket from "ws";
+import { JupyterServer } from "../dist/kernels/jupyter/remote/server.js";
+import { startRemote } from "../dist/kernels/jupyter/remote/start.js";
+import { createLog } from "../dist/log.js";
+import { mediansInTurn, Report } from "./measure.mjs";
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const python = process.env.CELLWRIGHT_JUPYTER_PYTHON ?? here("../.cache/test-python/jupyter-server/bin/python");
+const home = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
+const token = randomBytes(16).toString("hex");
+const log = createLog("error");
+const report = new Report();
+const ROUNDS = 60;
+
+const { url, stop } = await startServer();
+try {
+  await measureWarmCell();
+} finally {
+  stop();
+  rmSync(home, { recursive: true, force: true });
+}
+process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+
+/**
+ * One more cell, by our channel with and without its pongs, and by the least that can be written with `ws`: that sends
+ * pongs too, or the comparison would only show those.
+ */
+async function measureWarmCell() {
+  const ours = await kernel({});
+  const patient = await kernel({ acknowledges: false });
+  const bare = await bareClient();
+  const cell = (one) => async () => {
+    for await (const _event of one.execute("1 + 1"));
+  };
+  const works = [cell(ours), cell(patient), bare.run];
+  for (const work of works) for (let i = 0; i < 5; i += 1) await work();
+  const [oursMs, patientMs, bareMs] = await mediansInTurn(ROUNDS, works);
+  report.say(
+    "warm cell, ms: ours / without pongs / bare ws client",
+    [oursMs, patientMs, bareMs].map((ms) => ms.toFixed(1)).join(" / "),
+  );
+  report.ratio("our warm cell, times a bare ws client's", oursMs / bareMs, { atMost: 1.2 });
+  report.ratio("with pongs, times faster than without", patientMs / oursMs, { atLeast: 2 });
+  bare.close();
+  await Promise.all([ours.dispose(), patient.dispose()]);
+}
+
+function kernel(times) {
+  const server = new JupyterServer({ url, token, times, log });
+  const name = randomUUID();
+  return startRemote({
+    server,
+    language: "python",
+    workingDir: name,
+    runDir: join(home, `run-${name}`),
+    startTimeoutMs: 60_000,
+    signal: AbortSignal.timeout(60_000),
+    log,
+  });
+}
+
+/** A stock kernel, and a socket with nothing around it. */
+async function bareClient() {
+  const server = new JupyterServer({ url, token, log });
+  const id = await server.createKernel(AbortSignal.timeout(60_000));
+  const session = randomUUID();
+  const socket = new WebSocket(`${url.replace("http", "ws")}/api/kernels/${id}/channels?session_id=${session}`, {
+    headers: { Authorization: `token ${token}` },
+    perMessageDeflate: false,
+  });
+  await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
+  const run = () =>
+    new Promise((resolve) => {
+      const msg_id = randomUUID();
+      let parts = 0;
+      const take = (data) => {
+        socket.pong();
+        const { parent_header, header, content } = JSON.parse(data);
+        if (parent_header.msg_id !== msg_id) return;
+        if (header.msg_type === "execute_reply" || content.execution_state === "idle") parts += 1;
+        if (parts < 2) return;
+        socket.off("message", take);
+        resolve();
+      };
+      socket.on("message", take);
+      const header = { msg_id, msg_type: "execute_request", session, username: "", date: "", version: "5.3" };
+      const content = { code: "1 + 1", silent: false, store_history: true, user_expressions: {}, allow_stdin: false };
+      socket.send(JSON.stringify({ channel: "shell", header, parent_header: {}, metadata: {}, content, buffers: [] }));
+    });
+  return { run, close: () => socket.terminate() };
+}
+
+async function startServer() {
+  const port = await freePort();
+  const args = ["-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"];
+  const child = spawn(python, [...args, `--ServerApp.port=${port}`, `--ServerApp.root_dir=${home}`], {
+    env: { PATH: process.env.PATH, HOME: home, JUPYTER_TOKEN: token, LANG: "C.UTF-8" },
+    stdio: "ignore",
+    detached: true,
+  });
+  const address = `http://127.0.0.1:${port}`;
+  const server = new JupyterServer({ url: address, token, log });
+  for (;;) {
+    if (child.exitCode !== null) throw new Error("The Jupyter server did not start.");
+    if (await server.check(AbortSignal.timeout(5_000)).catch(() => undefined)) break;
+    await pause(100);
+  }
+  return { url: address, stop: () => child.kill("SIGTERM") };
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
