@@ -344,7 +344,8 @@ export class Sessions {
     for (const record of await store.sessions()) {
       const open = this.#open.get(record.id);
       if (!this.#isOld(record) || open?.hasKernel || open?.busy) continue;
-      await this.#forgetOld(record);
+      // A place that is out of reach now must not keep the others from being tidied up.
+      await this.#forgetOld(record).catch((error) => log.warn(`session ${record.id}: cannot be forgotten`, error));
     }
     if (this.#config.forgetExpired) await store.removeOrphans?.(ttlMs);
   }

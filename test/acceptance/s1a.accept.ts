@@ -413,6 +413,21 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
   }, 90_000);
 });
 
+describeWith("debianJupyterServer", "S1a on the oldest server that must work", (python) => {
+  test("cells, commands and a session that comes back", async () => {
+    const server = await S1Server.start(python, NAME, onTestFinished);
+    const dataDir = temporaryDataDir();
+    const first = await server.program({ dataDir });
+    const { session_id } = await first.run("x = 42\nmkdir d1\ncd d1");
+    expect((await first.run("ls -d ../d1; echo $((1 + 1))", session_id)).result).toEqual(["../d1\n2\n"]);
+    expect((await first.run("ls missing-name", session_id)).error).toEqual(["Error: command exited with status 2"]);
+    await first.close();
+    const again = await server.program({ dataDir });
+    const { result } = await again.run("import os\n(x, os.path.basename(os.getcwd()))", session_id);
+    expect(result).toEqual(["Execution Result: (42, 'd1')"]);
+  });
+});
+
 interface Golden {
   name: string;
   code: string;

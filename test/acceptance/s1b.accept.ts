@@ -136,6 +136,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
             local: true,
             progress: () => {},
             printed: () => {},
+            tell: () => {},
           });
           return (reply as { structured: Record<string, unknown> }).structured;
         };
@@ -573,9 +574,12 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     process.kill(crashing.pid, "SIGKILL");
     const next = await own.program({ dataDir });
     expect((await next.run("id(live) == mark", made)).result).toEqual(["Execution Result: True"]);
-    expect(before.length).toBeGreaterThan(0);
     await next.close();
-    expect(await own.kernels()).toEqual([]);
+    // All but the one that looked after files for the program that was killed: it goes when that is known to be dead.
+    const left = await own.kernels();
+    expect(before).toHaveLength(2);
+    expect(left.filter((kernel) => !before.includes(kernel))).toEqual([]);
+    expect(left.length).toBeLessThanOrEqual(1);
   }, 120_000);
 
   test("S1-61 a lifetime that passes takes kernel and folder", async () => {

@@ -100,7 +100,7 @@ describeWithMicropip("packages", (micropip) => {
     expect(unknown).toMatchObject({ status: "error", stdout: "" });
     expect(JSON.stringify(unknown)).toContain("no-such-package-here");
     const twice = await client.run(`${block}\n${block}print("began")`, { session_id });
-    expect(twice).toMatchObject({ isError: true, text: expect.stringMatching(/script.*there are two of them/) });
+    expect(twice).toMatchObject({ isError: true, text: expect.stringMatching(/script.*Multiple script blocks found/) });
     // Code that cannot be parsed is not looked into for imports.
     expect(await run("import no_such_module_here\ndef")).toMatchObject({ error: { name: "SyntaxError" } });
     expect(await run("'unharmed'")).toMatchObject({ status: "ok", result: "'unharmed'" });

@@ -47,7 +47,7 @@ export function structuredExecution(
     stdout,
     stderr,
     result,
-    ...valueOf(execution.outputs, budget),
+    ...jsonValue(execution.outputs, budget),
     error: error ? { name: error.name.toWellFormed().slice(0, 200), message, traceback } : null,
     ...(lateOutput ? { late_output: lateOutput } : {}),
     files: files.listed,
@@ -58,7 +58,7 @@ export function structuredExecution(
 }
 
 /** The last expression's value, as JSON has it; nothing of one that takes more room than the text of a reply. */
-function valueOf(outputs: Output[], budget: number): { value?: unknown } {
+function jsonValue(outputs: Output[], budget: number): { value?: unknown } {
   const result = outputs.findLast((output) => output.type === "result");
   const form = result?.data[VALUE_KIND] as JsonValue | undefined;
   if (!form) return { value: null };

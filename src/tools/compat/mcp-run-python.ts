@@ -72,6 +72,11 @@ export function globalsOf(variables: Record<string, unknown>): Record<string, Js
   return rest;
 }
 
+/** The whole network is the public one here: through the proxy, which lets nothing else through that is not named. */
+export function publicHosts(host: string): string[] {
+  return host === "*" ? ["*:80", "*:443"] : [host];
+}
+
 /** Pictures, and the files that were written to be returned. */
 function besides({ shown, files }: Awaited<ReturnType<typeof runScript>>): ExactBlock[] {
   const blocks: ExactBlock[] = shown.length > 0 ? [{ type: "shown", bundles: shown }] : [];
@@ -120,6 +125,7 @@ export const toolset: Toolset = {
   },
   commandLine: {
     defaults: { kernel: "wasm", timeout: 60_000, port: 3001, warm: 2 },
+    settle: (options) => ({ ...options, allowNet: options.allowNet.flatMap(publicHosts) }),
     modes: {
       "streamable-http": { command: "serve" },
       "streamable-http-stateless": { command: "serve", settings: { stateless: true } },
