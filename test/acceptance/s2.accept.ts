@@ -24,7 +24,7 @@ import data from "./data/ipython-mcp.json" with { type: "json" };
 import { imagesOf, type RawReply, startToolset, type ToolsetClient, textOf } from "./toolset-program.ts";
 
 const NAME = "ipython-mcp";
-const environment = dirname(dirname(testPython("managed")));
+const environment = realpathSync(dirname(dirname(testPython("managed"))));
 
 interface Listed {
   name: string;

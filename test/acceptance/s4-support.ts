@@ -4,6 +4,8 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { onTestFinished } from "vitest";
 import { wheel } from "../kernels/packages/wheels.ts";
 import { type AtEnd, programPath } from "../support/program.ts";
@@ -82,3 +84,13 @@ export function wheelFolder(micropip: { file: string; data: Buffer }, atEnd: AtE
   for (const { file, data } of [micropip, ...wheels]) writeFileSync(join(folder, file), data);
   return folder;
 }
+
+/** What the client of a server is sent as log messages. */
+export function messagesOf(client: Client): { level: string; data: unknown }[] {
+  const messages: { level: string; data: unknown }[] = [];
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void messages.push(params));
+  return messages;
+}
+
+/** The whole reply to a program that prints nothing. */
+export const success = (value: string) => `<status>success</status>\n<return_value>\n${value}\n</return_value>`;

@@ -1,22 +1,15 @@
 /** mcp-run-python: its tool, over its transports, in real interpreters. Each name begins with its case. */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { describeWithMicropip } from "../kernels/packages/micropip-wheel.ts";
 import { temporaryDataDir } from "../support/program.ts";
-import { describeWith } from "../support/requirements.ts";
-import { NAME, offline, onLocal, outOfReach, runProgram, startHttp, startStdio, wheelFolder } from "./s4-support.ts";
+import { messagesOf, NAME, offline, runProgram, startHttp, startStdio, success } from "./s4-support.ts";
 import { imagesOf, textOf } from "./toolset-program.ts";
 import { shared } from "./x-support.ts";
-
-const SLOW_MS = 180_000;
 
 /** A 1 × 1 picture that shows itself, without a plotting library. */
 const PICTURE = `import base64
@@ -41,14 +34,6 @@ const inputSchema = {
   $schema: "http://json-schema.org/draft-07/schema#",
 };
 
-/** What the client of a server is sent as log messages. */
-function messagesOf(client: Client): { level: string; data: unknown }[] {
-  const messages: { level: string; data: unknown }[] = [];
-  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void messages.push(params));
-  return messages;
-}
-
-const success = (value: string) => `<status>success</status>\n<return_value>\n${value}\n</return_value>`;
 const failure = (error: string) => `<status>run-error</status>\n<error>\n${error}\n\n</error>`;
 
 describe("S4 over stdio", () => {
@@ -429,180 +414,4 @@ describe("S4 over HTTP", () => {
     expect(await http.run("import js\nawait js.fetch('http://localhost')")).toMatch(/^<status>run-error<.*localhost/s);
     expect(await http.run("1")).toBe(success("1"));
   });
-});
-
-describeWithMicropip("S4 packages", (micropip) => {
-  const folder = shared(async (atEnd) => wheelFolder(micropip, atEnd));
-  const server = shared((atEnd) =>
-    startStdio(["--package-dir", wheelFolder(micropip, atEnd), ...offline, "--warm", "1"], { atEnd }),
-  );
-
-  test(
-    "S4-21 what a script block names is installed",
-    async () => {
-      const text = await server().run('# /// script\n# dependencies = ["alpha"]\n# ///\nimport alpha\nalpha.version');
-      expect(text).toBe(
-        `<status>success</status>\n<dependencies>["alpha"]</dependencies>\n<return_value>\n1.0\n</return_value>`,
-      );
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "S4-23 what is imported is installed, unless that is switched off (a numpy of our own making)",
-    async () => {
-      const text = await server().run("import numpy\nnumpy.array([1, 2])");
-      expect(text).toBe(
-        '<status>success</status>\n<dependencies>["numpy"]</dependencies>\n<return_value>\n[\n  1,\n  2\n]\n</return_value>',
-      );
-      const off = await startStdio(["--package-dir", folder(), ...offline, "--no-install", "--warm", "0"]);
-      expect(await off.run("import numpy")).toMatch(
-        /^<status>run-error<.*\nModuleNotFoundError: No module named 'numpy'\n/s,
-      );
-      expect(await server().run("import sklearn\nsklearn.version")).toContain('<dependencies>["scikit-learn"]<');
-      expect(await server().run("import nosuch_module_anywhere")).toMatch(
-        /ModuleNotFoundError: No module named 'nosuch_module_anywhere'\n\n<\/error>$/,
-      );
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "S4-24 what does not exist is an install-error; a folder of wheels needs no network",
-    async () => {
-      const messages = messagesOf(server().client);
-      await server().client.setLoggingLevel("debug");
-      const missing = await server().run('# /// script\n# dependencies = ["nosuch-package"]\n# ///\nprint("ran")');
-      expect(missing).toMatch(
-        /^<status>install-error<\/status>\n<output>\ninstall error: .*<error>\n.*nosuch-package.*\n\n<\/error>$/s,
-      );
-      expect(missing).not.toContain("ran\n");
-      expect(messages.find(({ level }) => level === "error")?.data).toContain("nosuch-package");
-      expect(messages.find(({ level }) => level === "debug")?.data).toContain("installing nosuch-package");
-      expect(await server().run('# /// script\n# dependencies = ["beta"]\n# ///\nimport beta')).toContain('["beta"]');
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "S4-26 what packages need besides (rich and httpx of our own making)",
-    async () => {
-      const { run } = await startStdio(["--deps", "httpx,rich", "--package-dir", folder(), ...offline, "--warm", "0"]);
-      const text = await run("import httpx, rich, ssl, pygments\n[httpx.version, rich.version]");
-      expect(text).toBe(success('[\n  "1.0",\n  "1.0"\n]'));
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "S4-11 packages at the start are not named in replies, unless they are to be (a numpy of our own making)",
-    async () => {
-      const args = ["--package-dir", folder(), ...offline, "--warm", "0"];
-      const { run } = await startStdio(["--dependencies", "numpy", ...args]);
-      expect(await run("import numpy\nnumpy.array([1, 2, 3])")).toBe(success("[\n  1,\n  2,\n  3\n]"));
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "example of the document: numpy at the start, with its reply as printed (a numpy of our own making)",
-    async () => {
-      const args = ["--package-dir", folder(), ...offline, "--warm", "0", "--list-packages"];
-      const { run } = await startStdio(["--deps", "numpy", ...args]);
-      expect(await run("\nimport numpy\na = numpy.array([1, 2, 3])\nprint(a)\na\n")).toBe(`<status>success</status>
-<dependencies>["numpy"]</dependencies>
-<output>
-[1 2 3]
-</output>
-<return_value>
-[
-  1,
-  2,
-  3
-]
-</return_value>`);
-    },
-    SLOW_MS,
-  );
-
-  test(
-    "S4-28 the example with numpy (one of our own making)",
-    async () => {
-      const args = ["--data-dir", temporaryDataDir(), "--package-dir", folder(), ...offline, "--warm", "0"];
-      const { code, stdout } = await runProgram(["--deps", "numpy", ...args, "example"]);
-      expect(stdout).toBe(
-        "Tool return value:\n<status>success</status>\n<output>\nnumpy array: [1 2 3]\n</output>\n" +
-          "<return_value>\n[\n  1,\n  2,\n  3\n]\n</return_value>\n",
-      );
-      expect(code).toBe(0);
-    },
-    SLOW_MS,
-  );
-});
-
-describe("S4 with Pyodide's own distribution", () => {
-  test(
-    "S4-11 numpy at the start, in WebAssembly",
-    async (context) => {
-      const { run } = await startStdio(["--deps", "numpy", "--warm", "0"]);
-      const text = await run("import numpy\nnumpy.array([1, 2, 3])");
-      if (outOfReach.test(text))
-        context.skip("Pyodide's distribution is out of reach here; the cases beside it stand in");
-      expect(text).toBe(success("[\n  1,\n  2,\n  3\n]"));
-    },
-    SLOW_MS,
-  );
-});
-
-describeWith("localKernels", "S4 on local kernels", () => {
-  const server = shared((atEnd) => startStdio([...onLocal, "--warm", "1"], { atEnd }));
-
-  test("S4-11, S4-12 numpy's own arrays and numbers", async () => {
-    expect(await server().run("import numpy\nnumpy.array([1, 2, 3])")).toBe(success("[\n  1,\n  2,\n  3\n]"));
-    const values = "[numpy.float64(1.5), numpy.int64(3), numpy.bool_(True), numpy.matrix([[1]])]";
-    expect(await server().run(`import numpy\n${values}`)).toBe(success(JSON.stringify([1.5, 3, true, [[1]]], null, 2)));
-  });
-
-  test("S4-13 a pandas frame is its repr", async () => {
-    expect(await server().run("import pandas\npandas.DataFrame({'a': [1]})")).toBe(success('"   a\\n0  1"'));
-  });
-
-  test("example of the document, with numpy itself", async () => {
-    expect(await server().run("\nimport numpy\na = numpy.array([1, 2, 3])\nprint(a)\na\n")).toBe(
-      "<status>success</status>\n<output>\n[1 2 3]\n</output>\n<return_value>\n[\n  1,\n  2,\n  3\n]\n</return_value>",
-    );
-  });
-
-  test("S4-36 a figure is a picture", async () => {
-    const reply = await server().call("run_python_code", {
-      python_code: "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
-    });
-    expect(textOf(reply)).toBe("<status>success</status>");
-    expect(imagesOf(reply)[0]?.subarray(1, 4).toString()).toBe("PNG");
-  });
-
-  test(
-    "S4-34 with a network: the machine itself, its neighbours and its cloud are refused",
-    async () => {
-      const reached: string[] = [];
-      const web = createServer((request, response) => {
-        reached.push(request.url ?? "");
-        response.writeHead(302, { location: "http://127.0.0.2/after" }).end();
-      });
-      await new Promise<void>((resolve) => web.listen(0, "127.0.0.1", resolve));
-      onTestFinished(() => void web.close());
-      const { port } = web.address() as AddressInfo;
-      const ask = (url: string) => `import urllib.request\nurllib.request.urlopen('${url}', timeout=20).read()`;
-      const open = await startStdio([...onLocal, "--allow-net", "--warm", "0"]);
-      for (const host of [`127.0.0.1:${port}`, "localhost", "10.0.0.1", "169.254.169.254"]) {
-        expect(await open.run(ask(`http://${host}/direct`))).toMatch(
-          /^<status>run-error<.*not (allowed|on the public)/s,
-        );
-      }
-      const named = await startStdio([...onLocal, `--allow-net=*,127.0.0.1:${port}`, "--warm", "0"]);
-      expect(await named.run(ask(`http://127.0.0.1:${port}/redirected`))).toMatch(/^<status>run-error<.*127\.0\.0\.2/s);
-      expect(reached).toEqual(["/redirected"]);
-    },
-    SLOW_MS,
-  );
 });

@@ -198,6 +198,7 @@ describe("structured", () => {
       stdout: "out\n",
       stderr: "err\n",
       result: "7",
+      value: null,
       error: { name: "ValueError", message: "bad", traceback: "ValueError: bad\n" },
       files: [{ path: "a", change: "created", size_bytes: 1, mime_type: "text/plain" }],
       notices: ["Note."],

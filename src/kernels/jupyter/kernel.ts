@@ -139,9 +139,9 @@ export class JupyterKernel implements Kernel {
     const run = this.#run;
     if (!run || run.ended) return;
     run.interrupted = true;
-    await this.#signal(run);
-    // A signal that comes before the cell does is nobody's; the kernel remembers this one.
+    // A signal that comes before the cell does is nobody's; the kernel remembers this one, and does not doubt what follows.
     await this.#channel.send(this.#message("control", "cellwright_interrupt", { cell: run.id }));
+    await this.#signal(run);
     setTimeout(() => void this.#signal(run), SECOND_INTERRUPT_MS).unref();
   }
 

@@ -1,3 +1,4 @@
+import { parse } from "node:path";
 import * as z from "zod";
 import { CellwrightError } from "../../errors.ts";
 import type { Execution } from "../../execution.ts";
@@ -134,7 +135,10 @@ export const toolset: Toolset = {
       kernel: "local",
       classic: true,
       env: ":usual",
-      workspace: process.cwd(),
+      workspace: workingDirectory(process.cwd()),
+      memoryMb: 4096,
+      // The folder is the user's own, and what they keep in it is not ours to limit.
+      diskMb: 1_000_000,
       timeout: defaultTimeoutMs(process.env.MCP_TOOL_TIMEOUT),
       startTimeout: 30_000,
       sessionTtl: 0,
@@ -142,6 +146,11 @@ export const toolset: Toolset = {
     },
   },
 };
+
+/** Sessions work where the server was started; but clients that start it nowhere in particular do not mean all there is. */
+function workingDirectory(folder: string): string | undefined {
+  return folder === parse(folder).root ? undefined : folder;
+}
 
 /** Before the client's own limit, which it tells its servers in milliseconds. */
 export function defaultTimeoutMs(clientLimit: string | undefined): number {

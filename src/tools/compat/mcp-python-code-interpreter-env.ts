@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { LogLevel } from "../../log.ts";
 
 /** As Python's logging calls them. */
@@ -12,10 +13,14 @@ const levels: Record<string, LogLevel> = {
 };
 
 /** What it reads besides our own variables: LOG_LEVEL, and NOTEBOOKS_FOLDER for where sessions live. */
-export function environment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+export function environment(env: NodeJS.ProcessEnv, cwd: string): NodeJS.ProcessEnv {
   const { LOG_LEVEL: asked, NOTEBOOKS_FOLDER: folder, ...others } = env;
   const level = levels[asked?.trim().toUpperCase() ?? "INFO"];
   if (level === undefined)
     process.stderr.write(`cellwright warn: LOG_LEVEL=${asked} is none of Python's; INFO is used.\n`);
-  return { ...(folder ? { CELLWRIGHT_SESSIONS_DIR: folder } : {}), CELLWRIGHT_LOG_LEVEL: level ?? "info", ...others };
+  return {
+    ...(folder ? { CELLWRIGHT_SESSIONS_DIR: resolve(cwd, folder) } : {}),
+    CELLWRIGHT_LOG_LEVEL: level ?? "info",
+    ...others,
+  };
 }

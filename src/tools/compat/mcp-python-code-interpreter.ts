@@ -142,6 +142,7 @@ export const toolset: Toolset = {
       kernel: "local",
       env: ":usual",
       classic: true,
+      memoryMb: 4096,
       restore: "replay-all",
       timeout: 300_000,
       sessionTtl: 1_800_000,

@@ -1,8 +1,9 @@
-import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { startJupyterServer } from "../../../support/jupyter-server.ts";
-import { type Reply, startStdio } from "../../../support/program.ts";
+import { type Reply, startStdio, until } from "../../../support/program.ts";
 import { describeWith } from "../../../support/requirements.ts";
 import { rounds as roundsOf } from "../../../support/rounds.ts";
 
@@ -12,6 +13,11 @@ const LOSS = /fresh kernel|variables (from before )?are (gone|lost)/g;
 /** How often a reply says that state was lost. */
 function losses({ text }: Reply): number {
   return [...text.matchAll(LOSS)].length > 0 ? 1 : 0;
+}
+
+/** Leaves a mark each time that it is run, and never ends. */
+function endless(round: number): string {
+  return `import time\nwith open('runs-${round}', 'a') as file: file.write('x')\nprint('begun', flush=True)\ntime.sleep(600)`;
 }
 
 describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
@@ -27,17 +33,20 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
     const client = await program(jupyter);
     const { session_id } = (await client.run("1")).execution;
     for (let round = 0; round < rounds; round += 1) {
-      const { text } = await client.run("import os, time\nkept = 1\nprint(f'pid={os.getpid()}')", { session_id });
+      const { text } = await client.run("import os\nkept = 1\nprint(f'pid={os.getpid()}')", { session_id });
       const pid = Number(/pid=(\d+)/.exec(text)?.[1]);
-      const running = client.run("print('begun', flush=True)\ntime.sleep(600)", { session_id });
+      const running = client.run(endless(round), { session_id });
+      const mark = join(jupyter.home, "cellwright", session_id, `runs-${round}`);
+      await until("the cell to begin", () => existsSync(mark) && statSync(mark).size > 0);
       await pause((round / rounds) * 200);
       process.kill(pid, "SIGKILL");
       const died = await running;
       expect(died.execution.status).toBe("kernel_died");
       const next = await client.run("'kept' in globals()", { session_id });
       expect(next.text).toContain("False");
-      expect(losses(died) + losses(next)).toBeGreaterThan(0);
+      expect(losses(died) + losses(next)).toBe(1);
       expect(losses(await client.run("2", { session_id }))).toBe(0);
+      expect(readFileSync(mark, "utf8")).toBe("x");
     }
   });
 
@@ -47,23 +56,26 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
     const port = Number(new URL(jupyter.url).port);
     onTestFinished(async () => {
       await jupyter.stop();
-      execFileSync("rm", ["-rf", home]);
+      rmSync(home, { recursive: true, force: true });
     });
     const client = await program(jupyter);
     const { session_id } = (await client.run("1")).execution;
     for (let round = 0; round < rounds; round += 1) {
-      await client.run("kept = 1; open('runs.txt', 'a').write('x');", { session_id });
-      const running = client.run("import time\nprint('begun', flush=True)\ntime.sleep(600)", { session_id });
-      await pause((round / rounds) * 300);
+      await client.run("kept = 1", { session_id });
+      const running = client.run(endless(round), { session_id });
+      const mark = join(home, "cellwright", session_id, `runs-${round}`);
+      await until("the cell to begin", () => existsSync(mark) && statSync(mark).size > 0);
+      await pause((round / rounds) * 200);
       await jupyter.kill();
       jupyter = await startJupyterServer(python, { home, token, port });
       const died = await running;
       expect(died.execution.status).toBe("kernel_died");
       expect(died.text).toContain("Jupyter server");
-      const next = await client.run("'kept' in globals(), len(open('runs.txt').read())", { session_id });
-      expect(next.text).toContain(`(False, ${round + 1})`);
-      expect(losses(died) + losses(next)).toBeGreaterThan(0);
+      const next = await client.run("'kept' in globals()", { session_id });
+      expect(next.text).toContain("False");
+      expect(losses(died) + losses(next)).toBe(1);
       expect(losses(await client.run("2", { session_id }))).toBe(0);
+      expect(readFileSync(mark, "utf8")).toBe("x");
     }
   });
 });
