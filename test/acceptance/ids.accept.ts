@@ -9,8 +9,12 @@ test("every case has a test whose name begins with its id", () => {
   const sources = readdirSync(import.meta.dirname, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".accept.ts"))
     .map((name) => readFileSync(join(import.meta.dirname, name), "utf8"));
-  const titles = sources.flatMap((source) => source.match(/\btest(?:\.\w+\([^)]*\))?\(\s*["'`](?:S\d|X)-[^"'`]*/g) ?? []);
-  const tested = new Set(titles.flatMap((title) => /["'`]((?:(?:S\d|X)-\d+(?:, )?)+)/.exec(title)?.[1]?.split(", ") ?? []));
+  const titles = sources.flatMap(
+    (source) => source.match(/\btest(?:\.\w+\([^)]*\))?\(\s*["'`](?:S\d|X)-[^"'`]*/g) ?? [],
+  );
+  const tested = new Set(
+    titles.flatMap((title) => /["'`]((?:(?:S\d|X)-\d+(?:, )?)+)/.exec(title)?.[1]?.split(", ") ?? []),
+  );
   const wanted = Object.entries(cases).flatMap(([system, count]) =>
     Array.from({ length: count }, (_, index) => `${system}-${String(index + 1).padStart(2, "0")}`),
   );

@@ -43,7 +43,6 @@ describeWith("jupyterServer", "a Jupyter server elsewhere", (python) => {
     const reply = await client.run("text = 'x' * (3 * 2**20)\nprint(text)\nlen(text)");
     expect(reply.structured).toMatchObject({ status: "ok", result: String(3 * 2 ** 20) });
     expect(reply.text.length).toBeLessThan(30_000);
-    expect(reply.structured?.notices).toEqual([]);
   });
 
   test("X-47 a connection that is dropped in the middle of a cell costs nothing of its result", async () => {

@@ -54,6 +54,38 @@ describe("sessions", () => {
     expect((await sessions.create("bob", { name })).id).not.toBe(session.id);
   });
 
+  test("for one use are gone afterwards with their files, and wait where others are refused", async () => {
+    const { sessions, store } = start({ maxSessions: 1 });
+    const { signal } = new AbortController();
+    const folders: string[] = [];
+    const use = (code: string) =>
+      sessions.once("ann", signal, async (session) => {
+        folders.push(await store.folder(session.id));
+        return (await session.execute(code).finished).status;
+      });
+    expect(await Promise.all([use("print a"), use("print b"), use("raise oops")])).toEqual(["ok", "ok", "error"]);
+    await expect.poll(() => folders.some((folder) => existsSync(folder))).toBe(false);
+    expect(folders).toHaveLength(3);
+    expect(await sessions.list("ann")).toEqual([]);
+  });
+
+  test("for one use that are in use at the end leave nothing either", async () => {
+    const { sessions, store } = start();
+    const { signal } = new AbortController();
+    let folder = "";
+    const using = sessions.once("ann", signal, async (session) => {
+      folder = await store.folder(session.id);
+      const run = session.execute("sleep 100000");
+      void run.finished.catch(() => {});
+      await expect.poll(() => run.phase).toBe("running");
+      void sessions.dispose();
+      return (await run.finished).status;
+    });
+    expect(await using).toBe("interrupted");
+    await sessions.dispose();
+    expect(existsSync(folder)).toBe(false);
+  });
+
   test("of somebody else answer exactly like unknown ones", async () => {
     const { sessions } = start();
     const { id } = await sessions.create("ann", { name: "secret plan" });

@@ -92,7 +92,10 @@ export class TcpProxy {
 
   #join(near: Socket, target: number): void {
     near.on("error", () => {});
-    if (this.isShut) return near.resetAndDestroy();
+    if (this.isShut) {
+      near.resetAndDestroy();
+      return;
+    }
     const far = dial({ port: target, host: "127.0.0.1", allowHalfOpen: true });
     near.setNoDelay();
     far.setNoDelay();

@@ -82,6 +82,7 @@ export const toolset: Toolset = {
       maxSessions: 100_000,
       sessionTtl: 3_600_000,
       deleteExpired: true,
+      keepDays: 1,
       warm: 0,
     },
   },
@@ -112,7 +113,7 @@ async function blocksOf(
     blocks.push({ type: "text", text: `**Error**: ${await whole(error)}` });
   }
   for (const link of shortened.links) blocks.push({ type: "link", link });
-  return { type: "exact", blocks, ...(sessionId === undefined ? {} : { sessionId }) };
+  return { type: "exact", blocks, isError: false, ...(sessionId === undefined ? {} : { sessionId }) };
 }
 
 /** What the sandbox said, or what is said instead. Undefined where there is no sandbox. */
@@ -146,10 +147,8 @@ function faultText(fault: SandboxFault, timeoutS: number): string {
 }
 
 function noticeOf({ movedFrom, answer }: Run, sessionId: string): string | undefined {
-  if (movedFrom === undefined || !answer) return undefined;
-  const what =
-    answer.place === movedFrom
-      ? `was begun anew on port ${movedFrom}`
-      : `moved from port ${movedFrom} to port ${answer.place}`;
+  if (movedFrom === undefined) return undefined;
+  const isElsewhere = answer && answer.place !== movedFrom;
+  const what = isElsewhere ? `moved from port ${movedFrom} to port ${answer.place}` : "was begun anew";
   return `**Notice**: session '${sessionId}' ${what}; earlier variables are lost.`;
 }

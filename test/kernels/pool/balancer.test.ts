@@ -172,6 +172,12 @@ describe("failures", () => {
     for (const name of ports) expect(statusOf(name)).toMatchObject({ status: "idle", error_count: 0 });
   });
 
+  test("a session whose own backend is out with all others stays there when all are reset", () => {
+    request("mine", "succeeded", "18903");
+    for (const name of ports) fail(name);
+    expect(choose("mine")).toBe("18903");
+  });
+
   test("a success from before a reset does not clear what failed after it", () => {
     const old = balancer.begin("old", "18901");
     for (const name of ports) fail(name);

@@ -14,6 +14,7 @@ import { placedKernel } from "./placed-kernel.ts";
 import { readRemoteRecord } from "./record.ts";
 import { JupyterServer } from "./server.ts";
 import { Site } from "./site.ts";
+import type { SocketTimes } from "./socket.ts";
 import { NO_WALLS, startRemote } from "./start.ts";
 import { readCertificates, readTokens } from "./tokens.ts";
 import { openRemoteWorkspace } from "./workspace.ts";
@@ -28,6 +29,8 @@ export interface RemoteConfig {
   notebooksFolder: string;
   coolDownMs: number;
   startTimeoutMs: number;
+  /** How soon a connection counts as broken, and a server as gone. */
+  times?: Partial<SocketTimes>;
   log: Log;
 }
 
@@ -192,7 +195,7 @@ async function openSites(config: RemoteConfig): Promise<Map<string, Site>> {
   const instance = randomUUID();
   const sites = new Map<string, Site>();
   for (const url of urls) {
-    const server = new JupyterServer({ url, token: tokenOf(url) ?? config.token, ca, log });
+    const server = new JupyterServer({ url, token: tokenOf(url) ?? config.token, ca, times: config.times, log });
     sites.set(server.name, new Site({ server, notebooksFolder, instance, startTimeoutMs, log }));
   }
   const all = [...sites.values()];
