@@ -79,14 +79,19 @@ export async function createProvider(options: Options, log: Log): Promise<Kernel
 
 /** Python and bash of this machine, behind the same walls. */
 async function ofThisMachine(options: Options, log: Log) {
-  const [{ Walls }, { createLocalProvider }, { createBashProvider }, { findEnvironment }, { environmentsConfig }] =
-    await Promise.all([
-      import("../jail/walls.ts"),
-      import("./jupyter/local.ts"),
-      import("./bash/provider.ts"),
-      import("./jupyter/environments/find.ts"),
-      import("./jupyter/environments/environments.ts"),
-    ]);
+  const [
+    { Walls },
+    { createLocalProvider },
+    { createBashProvider },
+    { findEnvironment },
+    { environmentsConfig, projectEnvironments },
+  ] = await Promise.all([
+    import("../jail/walls.ts"),
+    import("./jupyter/local.ts"),
+    import("./bash/provider.ts"),
+    import("./jupyter/environments/find.ts"),
+    import("./jupyter/environments/environments.ts"),
+  ]);
   const { dataDir, memoryMb, diskMb, cpus, pids, allowRead, allowWrite, allowNet, jail, workspace } = options;
   const stateDir = join(dataDir, "state");
   const environments = environmentsConfig(options, log);
@@ -98,7 +103,7 @@ async function ofThisMachine(options: Options, log: Log) {
     allowWrite,
     allowNet,
     passedEnv: pickEnv(options.passEnv),
-    protectedPaths: environments.protectedFromCode,
+    protectedPaths: [...(environments.protectedFromCode ?? []), ...projectEnvironments(workspace)],
     hidden: [dataDir, ...(options.sessionsDir ? [options.sessionsDir] : [])],
     stateDir,
     log,

@@ -7,8 +7,8 @@ test("lines come when they are finished, each on its own stream, without colours
   expect(lines.add("stderr", "x\n\ny")).toEqual(["x", ""]);
   expect(lines.add("stdout", "b\n\u001b[31mc\u001b[0m\nd")).toEqual(["ab", "c"]);
   expect(lines.rest()).toEqual([
-    ["stderr", "y"],
     ["stdout", "d"],
+    ["stderr", "y"],
   ]);
   expect(lines.rest()).toEqual([]);
 });

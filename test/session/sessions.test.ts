@@ -63,7 +63,7 @@ describe("sessions", () => {
         folders.push(await store.folder(session.id));
         return (await session.execute(code).finished).status;
       });
-    expect(await Promise.all([use("print a"), use("print b"), use("raise oops")])).toEqual(["ok", "ok", "error"]);
+    expect(await Promise.all([use("print a"), use("print b"), use("error oops")])).toEqual(["ok", "ok", "error"]);
     await expect.poll(() => folders.some((folder) => existsSync(folder))).toBe(false);
     expect(folders).toHaveLength(3);
     expect(await sessions.list("ann")).toEqual([]);
