@@ -27,6 +27,17 @@ describeWith("localKernels", "local Python and bash", () => {
     for (const cleanUp of cleanUps) await cleanUp();
   });
 
+  test("what a cell says last before it ends its own process is told, each time", async () => {
+    let session_id: string | undefined;
+    for (let round = 0; round < 12; round += 1) {
+      const code = `import os\nprint('words ${round}', flush=True)\nos._exit(1)`;
+      const reply = await client.run(code, session_id ? { session_id } : {});
+      session_id = reply.execution.session_id;
+      expect(reply.execution.status).toBe("kernel_died");
+      expect(reply.text).toContain(`words ${round}`);
+    }
+  });
+
   test("a session keeps its state, says where it runs, and is behind walls", async () => {
     const first = await client.run("import os\nkept = 41\nos.getcwd()");
     const { session_id } = first.execution;

@@ -6,7 +6,7 @@ import { AdoptedChannel } from "./adopted-channel.ts";
 import { JupyterKernel, type JupyterKernelParts, type KernelLife } from "./kernel.ts";
 import { goneByLooking, type KernelProcess, lifeOf } from "./kernel-process.ts";
 import { type KernelRecord, readKernelRecord } from "./kernel-record.ts";
-import { type NewestCell, readNewestCell } from "./newest-cell.ts";
+import { type NewestCell, readNewestCell, shownBy } from "./newest-cell.ts";
 import { connectZmq } from "./zmq.ts";
 import type { Zygote } from "./zygote.ts";
 
@@ -42,7 +42,11 @@ export async function adopt(runDir: string, options: AdoptOptions): Promise<Adop
   const cell = await readNewestCell(record.journalFile, connection.key);
   if (cell && !cell.over) await channel.continue(cell);
   const { installer, afterwards } = options;
-  const kernel = new JupyterKernel({ info, channel, life, installer, clientSession: connection.clientId, afterwards });
+  const kernel = new JupyterKernel({
+    ...{ info, channel, life, installer, afterwards },
+    clientSession: connection.clientId,
+    shownBy: (cellId) => shownBy(cellId, record.journalFile, connection.key),
+  });
   return {
     kernel,
     life,

@@ -20,6 +20,8 @@ export class CellRun {
   readonly options: CellRunParts["options"];
   /** We asked for its end: whatever it raises from now on is that. */
   interrupted = false;
+  /** Events that came from the kernel. */
+  shown = 0;
   readonly #hold: CellRunParts["hold"];
   #events: ExecutionEvent[] = [];
   #waitingChars = 0;
@@ -42,6 +44,7 @@ export class CellRun {
   }
 
   show(event: ExecutionEvent): void {
+    this.shown += 1;
     if (event.type === "error") this.#hasFailed = true;
     this.#push(event.type === "error" && this.interrupted ? asInterrupt(event) : event);
   }

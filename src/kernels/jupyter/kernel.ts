@@ -54,6 +54,8 @@ export interface JupyterKernelParts {
   installer?: ((ask: Ask) => KernelInstaller) | undefined;
   /** The header `session` of our requests; an adopted kernel's cells answer to the former one's. */
   clientSession?: string | undefined;
+  /** All that a cell showed, as far as it was written down: what a process says last may die with it on the way. */
+  shownBy?: ((cellId: string) => Promise<ExecutionEvent[]>) | undefined;
   /** Clears away what was made for the kernel; `closed` waits for it, so that another can be started in its place. */
   afterwards?: (() => Promise<void>) | undefined;
 }
@@ -80,6 +82,7 @@ export class JupyterKernel implements Kernel {
   readonly #channel: JupyterChannel;
   readonly #life: KernelLife;
   readonly #installer: KernelInstaller | undefined;
+  readonly #shownBy: JupyterKernelParts["shownBy"];
   readonly #afterwards: JupyterKernelParts["afterwards"];
   readonly #session: string;
   readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
@@ -92,6 +95,7 @@ export class JupyterKernel implements Kernel {
     this.info = parts.info;
     this.#channel = parts.channel;
     this.#life = parts.life;
+    this.#shownBy = parts.shownBy;
     this.#afterwards = parts.afterwards;
     this.#session = parts.clientSession ?? randomUUID();
     const installer = parts.installer?.((question) => this.#ask(question));
@@ -243,11 +247,18 @@ export class JupyterKernel implements Kernel {
     this.#closedReason = reason;
     await this.#channel.close();
     await read;
+    if (this.#run && !this.#run.ended) await this.#addLastWords(this.#run);
     await this.#installer?.end();
     this.#run?.fail(died(reason));
     for (const answer of this.#answers.values()) answer(undefined);
     await this.#afterwards?.();
     return { reason };
+  }
+
+  /** What was written down comes in the order in which it was sent. */
+  async #addLastWords(run: CellRun): Promise<void> {
+    const events = (await this.#shownBy?.(run.id)) ?? [];
+    for (const event of events.slice(run.shown)) run.show(event);
   }
 
   #message(

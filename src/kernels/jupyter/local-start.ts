@@ -13,6 +13,7 @@ import { beat, SHORTEST_SILENCE_MS } from "./heartbeat.ts";
 import { JupyterKernel, type JupyterKernelParts, type KernelLife, ready } from "./kernel.ts";
 import { lifeOf } from "./kernel-process.ts";
 import { type KernelRecord, removeKernelRecord, writeKernelRecord } from "./kernel-record.ts";
+import { shownBy } from "./newest-cell.ts";
 import { connectZmq } from "./zmq.ts";
 import type { Zygotes } from "./zygotes.ts";
 
@@ -85,6 +86,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
       life,
       installer: start.installer,
       clientSession: connection.clientId,
+      shownBy: (cellId) => shownBy(cellId, files.journalFile, connection.key),
       afterwards: async () => {
         if (isStarted) await undoAll(undo, log);
       },

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import type { ExecutionEvent } from "../../execution.ts";
 import { eventOf } from "./events.ts";
 import { readJournal } from "./journal.ts";
@@ -30,6 +31,19 @@ export async function readNewestCell(journalFile: string, key: string): Promise<
     // What was read up to here stands.
   }
   return cell;
+}
+
+/** More of it is a flood, of whose end nobody misses the last line. */
+const MAX_LAST_WORDS_BYTES = 4 * 1024 * 1024;
+
+/** What a cell showed before its kernel died, if that cell was the newest. Never rejects. */
+export async function shownBy(cellId: string, journalFile: string, key: string): Promise<ExecutionEvent[]> {
+  const size = await stat(journalFile).then(
+    ({ size }) => size,
+    () => Number.POSITIVE_INFINITY,
+  );
+  const cell = size > MAX_LAST_WORDS_BYTES ? undefined : await readNewestCell(journalFile, key);
+  return cell?.id === cellId ? cell.events : [];
 }
 
 function beginning(id: string, { content }: JupyterMessage): NewestCell {

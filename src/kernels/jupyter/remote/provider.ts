@@ -174,13 +174,6 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
       return openRemoteWorkspace({ call, notebooksFolder, sessionId: "" });
     },
 
-    // Where there are several servers, the first one keeps what is beside the sessions.
-    allFiles: openRemoteWorkspace({
-      call: callAt(async () => [...sites.values()][0] as Site),
-      notebooksFolder,
-      sessionId: "",
-    }),
-
     mirror: createMirror({
       places: [...sites.values()].map(({ place }) => place),
       placeOf: (sessionId) => placeOf(sessionId)?.place,

@@ -9,6 +9,7 @@ import { isRateNotice, OUTPUT_DROPPED } from "./rate.ts";
 
 /** A channel that loses what is under way when its connection breaks, and says when it has another. */
 export interface BreakingChannel extends JupyterChannel {
+  readonly isConnected: boolean;
   onReconnect(listener: () => void): void;
 }
 
@@ -53,6 +54,8 @@ export class RecoveringChannel implements JupyterChannel {
   #held: JupyterMessage[] | undefined;
   #asked: Asked | undefined;
   #keepsAll = false;
+  #isRecovering = false;
+  #early: JupyterMessage | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(socket: BreakingChannel, session: string) {
@@ -69,10 +72,14 @@ export class RecoveringChannel implements JupyterChannel {
   async send(message: JupyterMessage): Promise<void> {
     const type = message.header.msg_type;
     if (type === "execute_request") {
-      // Whoever goes on to another cell does not wait for the one that was found.
-      this.release();
-      this.#cell = cellOf(message.header.msg_id, message);
-    } else if (type === "cellwright_interrupt" || type === "input_reply") this.#cell?.further.push(message);
+      this.#begin(message);
+      // Until it is known that the kernel is still the same one, no code goes there.
+      if (!this.#socket.isConnected || this.#isRecovering) return;
+    } else if (type === "cellwright_interrupt") {
+      // It may come before its cell does.
+      if (message.content.cell === this.#cell?.id) this.#cell?.further.push(message);
+      else this.#early = message;
+    } else if (type === "input_reply") this.#cell?.further.push(message);
     await this.#socket.send(message);
   }
 
@@ -115,6 +122,15 @@ export class RecoveringChannel implements JupyterChannel {
     this.#release();
   }
 
+  #begin(request: JupyterMessage): void {
+    // Whoever goes on to another cell does not wait for the one that was found.
+    this.release();
+    const { msg_id: id } = request.header;
+    this.#cell = cellOf(id, request);
+    if (this.#early?.content.cell === id) this.#cell.further.push(this.#early);
+    this.#early = undefined;
+  }
+
   async #read(): Promise<void> {
     for await (const message of this.#socket.messages()) this.#take(message);
   }
@@ -151,6 +167,7 @@ export class RecoveringChannel implements JupyterChannel {
   #recover(): void {
     // Whoever asks for the newest cell asks by himself.
     if (this.#keepsAll) return;
+    this.#isRecovering = true;
     if (this.#cell && !isOver(this.#cell)) this.#held ??= [];
     this.#ask(0);
   }
@@ -158,11 +175,14 @@ export class RecoveringChannel implements JupyterChannel {
   #ask(skip: number): void {
     clearTimeout(this.#timer);
     if (this.#isClosed) return;
-    const cell = this.#cell && !isOver(this.#cell) ? this.#cell : undefined;
+    const cell = this.#running;
     this.#question({ cell: cell?.id, skip }, (told) => {
       clearTimeout(this.#timer);
-      if (cell && cell === this.#cell && !isOver(cell)) this.#catchUp(cell, told, skip);
-      else this.#release();
+      // Another cell came meanwhile: it is asked for as well, though it cannot have begun.
+      if (cell !== this.#running) return this.#ask(0);
+      if (cell) return this.#catchUp(cell, told, skip);
+      this.#isRecovering = false;
+      this.#release();
     });
     this.#timer = setTimeout(() => {
       // What is here is not kept from anybody by a kernel that cannot answer now.
@@ -203,8 +223,13 @@ export class RecoveringChannel implements JupyterChannel {
     if (header.msg_type === "kernel_info_reply") this.#end(REPLACED);
   }
 
+  get #running(): Cell | undefined {
+    return this.#cell && !isOver(this.#cell) ? this.#cell : undefined;
+  }
+
   #catchUp(cell: Cell, told: Record<string, unknown>, skip: number): void {
     if (told.state === "unknown") {
+      this.#isRecovering = false;
       this.#release();
       if (cell.request) void this.#socket.send(cell.request);
     } else {
@@ -220,6 +245,7 @@ export class RecoveringChannel implements JupyterChannel {
         this.#ask(Math.max(skip, dropped) + messages.length);
         return;
       }
+      this.#isRecovering = false;
       if (isRecord(told.reply) || told.state === "over") this.#finish(cell, told);
       this.#release();
     }

@@ -67,6 +67,10 @@ export class WebSocketChannel implements JupyterChannel {
     }
   }
 
+  get isConnected(): boolean {
+    return this.#socket !== undefined;
+  }
+
   /** Called when there is a connection again. */
   onReconnect(listener: () => void): void {
     this.#listeners.add(listener);
