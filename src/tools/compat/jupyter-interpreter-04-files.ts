@@ -30,7 +30,7 @@ const downloadFile = defineTool({
   name: "download_file",
   title: "",
   description:
-    "Downloads a file from the session directory and returns its full content. Requires a valid session_id. Returns file content as text or base64-encoded binary depending on file type. For large files, use list_dir to discover paths and reference them directly in execute_code instead of downloading.",
+    "The whole content of a file of the session: text as it is, other files as base64. Better for small files; code in execute_code reads large ones where they lie.",
   readOnly: true,
   input: z.object({ session_id: z.string(), path: z.string() }),
   exact: {
@@ -57,7 +57,7 @@ const uploadFilePath = defineTool({
   name: "upload_file_path",
   title: "",
   description:
-    "Uploads a file from the host filesystem to the session directory using a local absolute path. Uploads files up to 100 MB. Requires a valid session_id. The host_path must be an absolute path within the allowed upload directories. Sensitive files (.env, .ssh/, credentials, etc.) are blocked. Set overwrite=False to prevent overwriting existing files. NOTE: The sandbox is an isolated environment -- this tool bridges the host filesystem to the sandbox so code can access the file.",
+    "Copies a file of this machine, named by its absolute path, into the session, where code can read it. Up to 100 MB, only from allowed folders, and none that usually hold secrets. overwrite=False refuses to replace a file that is there.",
   readOnly: false,
   input: z.object({
     session_id: z.string(),
@@ -96,8 +96,7 @@ const uploadFilePath = defineTool({
 const listDir = defineTool({
   name: "list_dir",
   title: "",
-  description:
-    "Lists files and directories in a session directory. Requires a valid session_id. Optionally specify a subdirectory path.",
+  description: "What is in the session's folder, or in a folder below it: names, sizes and times.",
   readOnly: true,
   input: z.object({ session_id: z.string(), path: z.string().default("") }),
   exact: {
@@ -137,7 +136,7 @@ const readFile = defineTool({
   name: "read_file",
   title: "",
   description:
-    "Reads a text file from the session directory and returns its content with 1-indexed line numbers. Requires a valid session_id. Use offset and limit to page through large files without filling the context window (default: first 200 lines). Binary files are not supported; use download_file for those.",
+    "Lines of a text file of the session with their numbers, from offset on, at most limit of them (first 200 unless told otherwise). Binary files are for download_file.",
   readOnly: true,
   input: z.object({
     session_id: z.string(),
@@ -185,7 +184,7 @@ const writeFile = defineTool({
   name: "write_file",
   title: "",
   description:
-    "Writes text content to a file in the session directory, creating or overwriting it. Requires a valid session_id. Parent directories are created automatically. Binary uploads should use upload_file_path instead.",
+    "Creates or replaces a text file of the session, and the folders above it. Binary files come in with upload_file_path.",
   readOnly: false,
   input: z.object({ session_id: z.string(), path: z.string(), content: z.string() }),
   exact: {
@@ -215,7 +214,7 @@ const editFile = defineTool({
   name: "edit_file",
   title: "",
   description:
-    "Edits a text file in the session directory by replacing an exact substring (old_string) with new_string. Requires a valid session_id. Three matching strategies are tried in order: exact, line-trimmed (leading/trailing whitespace ignored per line), and indentation-flexible (common indent level stripped before comparing). By default the match must be unique; set replace_all=True to replace every occurrence. Use read_file first to confirm the exact content.",
+    "Replaces old_string by new_string in a text file of the session. It has to occur once, unless replace_all=True. Where it is not found as it stands, blanks around each line are ignored, then the common indent. Read the file before.",
   readOnly: false,
   input: z.object({
     session_id: z.string(),

@@ -9,7 +9,7 @@ const createSession = defineTool({
   name: "create_session",
   title: "",
   description:
-    "Creates a new isolated code execution session. Returns a unique session_id that must be used in all subsequent operations (execute_code, upload_file_path, download_file, list_dir). Each session has its own directory and kernel.",
+    "Begins a session with a folder and a kernel of its own. All other tools want the session_id that it returns.",
   readOnly: false,
   input: z.object({}),
   exact: {
@@ -39,7 +39,7 @@ const executeCode = defineTool({
   name: "execute_code",
   title: "",
   description:
-    "Executes code (Python or bash) within a persistent session. Past results (e.g., variables, imports) can be reused, similar to a Jupyter notebook. Requires a valid session_id obtained from create_session. Bash commands (e.g., 'ls', 'pwd') work directly without wrappers and can be used to install packages.",
+    "Runs Python, or shell commands as they stand (`ls`, `pwd`, `pip install …`), in a session. Variables and imports stay for the next call, as in a notebook. session_id comes from create_session.",
   readOnly: false,
   input: z.object({ code: z.string(), session_id: z.string() }),
   exact: {

@@ -9,12 +9,8 @@ export const toolset: Toolset = {
   server: {
     name: "Code Interpreter",
     version: "0.4.0",
-    instructions: `You can execute code by sending a request with the code you want
-to run. Think of this tool as a jupyter notebook. It will remember your previously
-executed code, if you pass in your session_id. It is crucial to provide your
-session_id for that to work.
-
-Supports both Python code and bash commands (e.g., 'ls', 'pwd', 'cat file.txt').
+    instructions: `Begin with create_session, and pass its session_id to every other tool. Code runs as in a notebook: what was
+defined before is still there. Python and shell commands (ls, pwd, cat file.txt) are both understood.
 `,
   },
   tools: [...sessionTools, ...fileTools],

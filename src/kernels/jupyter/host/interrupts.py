@@ -17,7 +17,7 @@ script_file = None
 # By then the interpreter has noticed a signal that came first.
 _NOTICE_SECONDS = 0.05
 # A signal that comes so soon after a cell's beginning may have been meant for the one before: it has to be confirmed.
-_DOUBT_SECONDS = 0.05
+_doubt_seconds = 0.05
 _REMEMBERED = 20
 
 _cell_id = None
@@ -69,6 +69,12 @@ def install():
         signal.signal(signal.SIGINT, _on_signal)
 
 
+def trust():
+    """No signal comes later than the cell that it was meant for: whoever sends one waits for it before the next cell."""
+    global _doubt_seconds
+    _doubt_seconds = 0
+
+
 def begin(cell_id):
     global _cell_id, _began, _hits, _pending
     install()
@@ -112,7 +118,7 @@ def _on_signal(_number, frame):
     global _hits, _pending
     if _cell_id is None:
         return
-    if _cell_id not in _named and time.monotonic() < _began + _DOUBT_SECONDS:
+    if _cell_id not in _named and time.monotonic() < _began + _doubt_seconds:
         return
     _hits += 1
     if _drawing or _is_in_cell(frame):

@@ -46,6 +46,8 @@ def become(request):
     plots.install(furnish.show)
     furnish.furnish(app.shell, has_packages=False)
     interrupts.install()
+    # A server answers when it has sent the signal.
+    interrupts.trust()
     if is_bash:
         _about["shell"] = app.kernel.open_shell()
 
