@@ -19,7 +19,7 @@ describe("what it is", () => {
     expect(tools).toEqual([
       {
         name: "execute_python",
-        description: expect.stringMatching(/^Execute Python code in a stateful Jupyter environment\./),
+        description: expect.stringMatching(/^Runs Python code\./),
         inputSchema: {
           type: "object",
           properties: {

@@ -15,14 +15,14 @@ const inputSchema = {
   properties: {
     session_id: {
       type: "string",
-      description: "Session identifier. Use the same ID to maintain state across multiple code executions.",
+      description: "Whose variables the code sees: calls with the same one share them.",
     },
-    code: { type: "string", description: "Python code to execute." },
-    timeout: { type: "integer", description: "Execution timeout in seconds (default: 30)", default: 30 },
+    code: { type: "string", description: "The Python code." },
+    timeout: { type: "integer", description: "How many seconds the code may run.", default: 30 },
     initialization_images: {
       type: "array",
       items: { type: "string" },
-      description: "Optional base64-encoded images to load as image_0, image_1, etc.",
+      description: "Pictures as base64, which the code finds as image_0, image_1 and so on.",
     },
   },
   required: ["session_id", "code"],
@@ -32,7 +32,7 @@ const executePython = defineTool({
   name: "execute_python",
   title: "",
   description:
-    "Execute Python code in a stateful Jupyter environment. The environment persists across calls with the same session_id. Supports matplotlib, numpy, pandas, PIL, and other common data science libraries. Generated plots are automatically captured and returned as images.",
+    "Runs Python code. What it defines stays for later calls with the same session_id; figures come back as images.",
   readOnly: false,
   // What is wrong with arguments is told in this system's words.
   input: z.looseObject({}),
