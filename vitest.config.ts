@@ -8,8 +8,8 @@ export default defineConfig({
     // Real child processes start in most suites: a loaded machine needs room, a hang still ends.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    // One more than the smallest machine has processors: much of the time is spent waiting for cells.
-    maxWorkers: 3,
+    // Twice what the smallest machine has processors: half of the time is spent waiting for cells.
+    maxWorkers: 4,
     reporters: ["default", new SkippedReporter()],
   },
 });

@@ -1,60 +1,32 @@
 import { CellwrightError } from "../errors.ts";
-import type { Language } from "../execution.ts";
 import {
   type Backends,
   type Environment,
   type EnvironmentLook,
   type InstallOptions,
   type KernelInfo,
-  type KernelProvider,
   ORPHAN_TTL_MS,
 } from "../kernels/kernel.ts";
 import type { SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
-import { Chronicle, isFileName } from "./chronicle.ts";
-import type { SaveDisplays } from "./display-files.ts";
+import { buildSession, type SessionSettings } from "./build.ts";
 import { SessionFolders, type SessionFoldersParts } from "./folders.ts";
-import { Places } from "./places.ts";
+import { Lifetimes, type LifetimesConfig } from "./lifetimes.ts";
+import { OneUse } from "./one-use.ts";
 import { Reserve } from "./reserve.ts";
-import { Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { FRESH_KERNEL_NOW } from "./stop.ts";
-
-/** How often idle sessions are looked for: often enough that a short lifetime means what it says. */
-const sweepEveryMs = (ttlMs: number) => Math.min(Math.max(ttlMs / 4, 500), 30_000);
 
 /** A live kernel answers in milliseconds; one that is stuck in native code is taken over later, or not at all. */
 const ADOPTION_TIMEOUT_MS = 10_000;
 
-/** Ids that are still known to have expired; a caller that comes back much later finds no trace. */
-const REMEMBERED_EXPIRED = 10_000;
-
 /** Whose sessions they are where nobody has to say who they are. */
 export const LOCAL_OWNER = "local";
 
-export interface SessionsConfig extends SessionFoldersParts {
-  provider: KernelProvider;
-  openWorkspace: (dir: string) => Workspace;
-  defaultTimeoutMs: number;
-  /** 0: never. */
-  ttlMs: number;
-  /** What is not used for so long is not only put to sleep but forgotten, with its files. */
-  forgetExpired?: boolean;
-  /** How often idle sessions are looked for. Otherwise often enough for their lifetime. */
-  sweepMs?: number | undefined;
-  keepDays: number;
+export interface SessionsConfig extends SessionFoldersParts, LifetimesConfig, SessionSettings {
   maxSessions: number;
-  restore?: "none" | "replay" | "replay-all";
-  /** Whether lines of Python cells that are shell commands are run by a shell. */
-  commands?: boolean;
-  /** Where a list of each session's cells that succeeded is kept, too: among its files, or beside them by its name. */
-  cellsFile?: "none" | "inside" | "beside";
-  /** Whether cells of Python are run as IPython runs them without us. */
-  classic?: boolean;
-  /** Makes files of the pictures that cells show. Then files that change between cells are told with the next one. */
-  saveDisplays?: SaveDisplays | undefined;
   /** Kernels kept ready for sessions to come. */
   warm: number;
-  now?: () => number;
 }
 
 /** What a list shows of a session. */
@@ -82,13 +54,9 @@ export class Sessions {
   readonly #obtaining = new Map<string, Promise<Session>>();
   readonly #folders: SessionFolders;
   readonly #reserve: Reserve;
-  /** For sessions of one use, which wait where others are refused. */
-  readonly #places: Places;
-  readonly #passing = new Set<Session>();
-  readonly #removing = new Set<Promise<void>>();
+  readonly #lifetimes: Lifetimes;
+  readonly #oneUse: OneUse;
   readonly #savedUse = new Map<string, string>();
-  /** The newest of those that are gone because nobody used them. */
-  readonly #expired = new Set<string>();
   readonly #fileWatchers = new Set<FileWatcher>();
   readonly #sweeper: NodeJS.Timeout;
   #disposed: Promise<void> | undefined;
@@ -98,10 +66,16 @@ export class Sessions {
     this.#now = config.now ?? Date.now;
     this.#folders = new SessionFolders(config);
     this.#reserve = new Reserve({ ...config, folders: this.#folders });
-    this.#places = new Places(config.maxSessions);
+    this.#lifetimes = new Lifetimes(config);
+    this.#oneUse = new OneUse({
+      max: config.maxSessions,
+      create: (owner) => this.create(owner),
+      remove: (session) => this.close(session, { deleteFiles: true }),
+      log: config.log,
+    });
     this.#sweeper = setInterval(
       () => void this.sweep().catch((error) => config.log.error("sweep failed", error)),
-      config.sweepMs ?? sweepEveryMs(config.ttlMs || Number.POSITIVE_INFINITY),
+      this.#lifetimes.sweepMs,
     );
     this.#sweeper.unref();
   }
@@ -184,7 +158,7 @@ export class Sessions {
 
   /** Whether a session of that id is gone because nobody used it. */
   hasExpired(owner: string, id: string): boolean {
-    return this.#expired.has(JSON.stringify([owner, id]));
+    return this.#lifetimes.hasExpired(owner, id);
   }
 
   /** A session that nobody here knows of, but whose files others have left: `filesOf` shows them. */
@@ -266,28 +240,8 @@ export class Sessions {
    * A session for one use, which is gone afterwards with its files; nobody waits for that. Where there are as many
    * sessions as may be, it waits for one of its kind to end.
    */
-  async once<T>(owner: string, signal: AbortSignal, use: (session: Session) => Promise<T>): Promise<T> {
-    const leave = await this.#places.take(signal);
-    let session: Session | undefined;
-    try {
-      session = await this.create(owner);
-      this.#passing.add(session);
-      return await use(session);
-    } finally {
-      const removed = this.#remove(session).finally(() => {
-        leave();
-        this.#removing.delete(removed);
-      });
-      this.#removing.add(removed);
-    }
-  }
-
-  async #remove(session: Session | undefined): Promise<void> {
-    if (!session) return;
-    await this.close(session, { deleteFiles: true }).catch((error) =>
-      this.#config.log.warn(`session ${session.id} stays behind`, error),
-    );
-    this.#passing.delete(session);
+  once<T>(owner: string, signal: AbortSignal, use: (session: Session) => Promise<T>): Promise<T> {
+    return this.#oneUse.run(owner, signal, use);
   }
 
   /** Starts kernels for sessions to come, `--warm` of them. Returns at once. */
@@ -330,7 +284,7 @@ export class Sessions {
     const { ttlMs, store, log } = this.#config;
     for (const session of this.#open.values()) {
       if (await this.#expire(session)) continue;
-      if (ttlMs > 0 && session.hasKernel && session.idleMs >= ttlMs) {
+      if (this.#lifetimes.isIdle(session)) {
         log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, its kernel is ended`);
         await session.sleep(
           `The session was not used for ${Math.round(ttlMs / 60_000)} minutes, so its kernel was ended. ${FRESH_KERNEL_NOW}`,
@@ -343,7 +297,7 @@ export class Sessions {
     }
     for (const record of await store.sessions()) {
       const open = this.#open.get(record.id);
-      if (!this.#isOld(record) || open?.hasKernel || open?.busy) continue;
+      if (!this.#lifetimes.isOld(record) || open?.hasKernel || open?.busy) continue;
       // A place that is out of reach now must not keep the others from being tidied up.
       await this.#forgetOld(record).catch((error) => log.warn(`session ${record.id}: cannot be forgotten`, error));
     }
@@ -352,26 +306,12 @@ export class Sessions {
 
   /** Where sessions do not outlive their lifetime, ends one that is over it. True if it did. */
   async #expire(session: Session): Promise<boolean> {
-    const { ttlMs, forgetExpired, log } = this.#config;
-    if (!forgetExpired || ttlMs === 0 || session.idleMs <= ttlMs) return false;
-    log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, forgotten`);
+    if (!this.#lifetimes.isOver(session)) return false;
+    this.#config.log.info(`session ${session.id}: idle for ${Math.round(session.idleMs / 1000)} s, forgotten`);
     this.#savedUse.delete(session.id);
-    this.#rememberExpired(session.record);
+    this.#lifetimes.remember(session.record);
     await this.close(session, { deleteFiles: true });
     return true;
-  }
-
-  /** Not used for longer than anything is kept. */
-  #isOld({ lastUsedAt }: SessionRecord): boolean {
-    const { ttlMs, forgetExpired, keepDays } = this.#config;
-    const keptMs = forgetExpired && ttlMs > 0 ? ttlMs : keepDays * 86_400_000;
-    return Date.parse(lastUsedAt) < this.#now() - keptMs;
-  }
-
-  #rememberExpired({ owner, id }: SessionRecord): void {
-    this.#expired.add(JSON.stringify([owner, id]));
-    const [oldest] = this.#expired;
-    if (oldest !== undefined && this.#expired.size > REMEMBERED_EXPIRED) this.#expired.delete(oldest);
   }
 
   /** False if another process has it. */
@@ -379,7 +319,7 @@ export class Sessions {
     const { store, log } = this.#config;
     const { id } = record;
     if (!this.#open.has(id) && !(await store.claim(id))) return false;
-    if (this.#config.forgetExpired) this.#rememberExpired(record);
+    if (this.#config.forgetExpired) this.#lifetimes.remember(record);
     log.info(`session ${id}: not used for longer than it is kept, forgotten`);
     this.#open.delete(id);
     this.#savedUse.delete(id);
@@ -401,10 +341,10 @@ export class Sessions {
     await Promise.all(
       [...this.#open.values()].map(async (session) => {
         await session.close("shutdown");
-        if (!this.#passing.has(session)) await this.#putAway(session.record);
+        if (!this.#oneUse.has(session)) await this.#putAway(session.record);
       }),
     ).catch((error) => log.error("a session could not be put away", error));
-    await Promise.all(this.#removing);
+    await this.#oneUse.settled();
     await provider.dispose();
     await this.#reserve.forget();
   }
@@ -414,7 +354,7 @@ export class Sessions {
     const open = this.#open.get(idOrName);
     if (open?.record.owner === owner && !(await this.#expire(open))) return open;
     const record = await this.#findRecord(owner, idOrName);
-    const isOver = record && this.#config.forgetExpired && !this.#open.has(record.id) && this.#isOld(record);
+    const isOver = record && this.#config.forgetExpired && !this.#open.has(record.id) && this.#lifetimes.isOld(record);
     if (!record || (isOver && (await this.#forgetOld(record))))
       throw new CellwrightError("session_not_found", `There is no session \`${idOrName}\`.`);
     return (await this.#opening.get(record.id)) ?? this.#whileOpening(record.id, () => this.#reopen(record));
@@ -453,47 +393,17 @@ export class Sessions {
     }
   }
 
-  async #build(record: SessionRecord, loss?: string): Promise<Session> {
-    const { provider, store, openWorkspace, log, defaultTimeoutMs, restore = "none", commands } = this.#config;
-    const folder = await this.#folders.of(record.id);
-    const losses: Partial<Record<Language, string>> = {};
-    if (loss) {
-      const history = await store.history(record.id);
-      for (const { language } of history) losses[language] = loss;
-      // A program that crashed had not saved its latest count.
-      record.cells = Math.max(record.cells, history.length);
-    }
-    const workspace = provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir);
-    return new Session(
-      {
-        record,
-        folder,
-        workspace,
-        chronicle: this.#chronicle(record, workspace),
-        commands,
-        provider,
-        store,
-        log,
-        admit: () => this.#admit(),
-        now: this.#now,
-        defaultTimeoutMs,
-        restore,
-        classic: this.#config.classic,
-        saveDisplays: this.#config.saveDisplays,
-        filesChanged: (session, paths) => {
-          for (const watcher of this.#fileWatchers) watcher(session, paths);
-        },
+  #build(record: SessionRecord, loss?: string): Promise<Session> {
+    const around = {
+      folders: this.#folders,
+      localOwner: LOCAL_OWNER,
+      admit: () => this.#admit(),
+      now: this.#now,
+      filesChanged: (session: Session, paths: string[]) => {
+        for (const watcher of this.#fileWatchers) watcher(session, paths);
       },
-      losses,
-    );
-  }
-
-  /** Beside the sessions' folders there is one file for each name, so that only the local user's sessions have them. */
-  #chronicle({ id, name = id, owner }: SessionRecord, workspace: Workspace): Chronicle | undefined {
-    const { cellsFile = "none", provider } = this.#config;
-    if (cellsFile === "inside") return new Chronicle(workspace, "history.txt");
-    if (cellsFile === "none" || !provider.surroundings || owner !== LOCAL_OWNER || !isFileName(name)) return undefined;
-    return new Chronicle(provider.surroundings(id), `${name}.txt`);
+    };
+    return buildSession(record, this.#config, around, loss);
   }
 
   /** Lets go of a session that has no kernel any more. A full disk is no reason to keep its temporary folder. */

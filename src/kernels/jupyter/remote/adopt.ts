@@ -41,7 +41,7 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemo
   const kernel = new JupyterKernel({
     info,
     channel,
-    life: remoteLife(server, kernelId, log),
+    life: remoteLife(server, { kernelId, channel, log }),
     clientSession,
     afterwards: () => removeRemoteRecord(runDir, language),
   });

@@ -75,7 +75,7 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
     live.add(placed);
     void placed.closed.then(() => {
       live.delete(placed);
-      if (!disposing.signal.aborted) void site.instances.forgetKernel(kernelId()).catch(() => {});
+      if (!disposing.signal.aborted) void forgetIfGone(site, kernelId()).catch(() => {});
     });
     return placed;
   };
@@ -205,6 +205,12 @@ async function openSites(config: RemoteConfig): Promise<Map<string, Site>> {
   for (const failure of failures) log.warn(failure instanceof Error ? failure.message : String(failure));
   for (const [index, site] of all.entries()) if (checks[index]?.status === "fulfilled") void site.open();
   return sites;
+}
+
+/** One that the server did not end in time stays known as ours: a later sweep ends it. */
+async function forgetIfGone({ server, instances }: Site, kernelId: string): Promise<void> {
+  if ((await server.kernels()).some(({ id }) => id === kernelId)) return;
+  await instances.forgetKernel(kernelId);
 }
 
 function infoOf(language: Language, description: string): KernelInfo {

@@ -43,7 +43,7 @@ export function startRemote(start: RemoteStart): Promise<JupyterKernel> {
     const kernel = new JupyterKernel({
       info,
       channel: recovering,
-      life: remoteLife(start.server, kernelId, start.log),
+      life: remoteLife(start.server, { kernelId, channel: recovering, log: start.log }),
       clientSession: begun.clientSession,
       afterwards: () => removeRemoteRecord(start.runDir, info.language),
     });
@@ -89,7 +89,7 @@ export async function withKernel<T>(start: RemoteStart, use: (begun: BegunKernel
     return await use({ kernelId, about, channel, clientSession, record });
   } catch (error) {
     await channel?.close();
-    if (kernelId !== undefined) await remoteLife(server, kernelId, start.log).kill("The start was given up.");
+    if (kernelId !== undefined) await remoteLife(server, { kernelId, log: start.log }).kill("The start was given up.");
     start.signal.throwIfAborted();
     if (!late.aborted) throw error;
     const message = `A kernel of the Jupyter server at ${server.url} was not ready after ${startTimeoutMs / 1000} s.`;

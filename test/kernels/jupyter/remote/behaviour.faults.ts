@@ -92,7 +92,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
     });
 
     test("the same request runs once, however often it comes", async () => {
-      // What the ledger is for; recovery.test.ts shows it with connections that break.
+      // What the ledger is for; recovery.faults.ts shows it with connections that break.
       await run(it.kernel, "runs = 0");
       const code =
         "from ipykernel.kernelapp import IPKernelApp\nkernel = IPKernelApp.instance().kernel\n" +
