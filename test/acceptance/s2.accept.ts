@@ -403,7 +403,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(await listed("linked")).toMatchObject({ env: environment });
   });
 
-  test("an environment below the working folder is used, and cannot be changed by cells", async () => {
+  test("an active environment below the working folder is used, and cannot be changed by cells", async () => {
     const world = createWorld();
     const project = realpathSync(dirname(world.venv("project/.venv", { ipykernel: false, pip: "" })));
     const packages = join(environment, `lib/python${pythonVersion()}/site-packages`);
@@ -411,7 +411,8 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     mkdirSync(site, { recursive: true });
     writeFileSync(join(site, "here.pth"), packages);
     const args = ["--env", environment, "--warm", "0"];
-    const inside = await startToolset(NAME, { args, env: { HOME: home }, cwd: project, atEnd });
+    const active = { HOME: home, VIRTUAL_ENV: join(project, ".venv") };
+    const inside = await startToolset(NAME, { args, env: active, cwd: project, atEnd });
     const used = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
     expect(used.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
     for (const change of ["open('.venv/planted', 'w')", "import os\nos.rename('.venv', 'away')"]) {
@@ -427,6 +428,10 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     const evil = await run("1", "third", { env: "./evil" }, inside);
     expect(evil.structuredContent).toMatchObject({ status: "env_error" });
     expect(textOf(evil)).toContain("where the code of sessions can write");
+    // One that just lies there may be an earlier session's work.
+    const inactive = await startToolset(NAME, { args, env: { HOME: home }, cwd: project, atEnd });
+    const lying = await run("1", "s", { env: "./.venv" }, inactive);
+    expect(lying.structuredContent).toMatchObject({ status: "env_error" });
   });
 
   test.each(data.golden)("golden $name", async ({ request, expected }) => {

@@ -19,7 +19,10 @@ test("records come out as they went in, many times around the ring", () => {
   for (let i = 0; i < 200; i += 1) {
     const payload = new Uint8Array((i * 7919) % 60_000).fill(i);
     writer.write(kinds.stdout, i, payload);
-    expect(reader.read()).toEqual({ kind: kinds.stdout, tag: i, last: true, payload });
+    const record = reader.read();
+    expect(record).toMatchObject({ kind: kinds.stdout, tag: i, last: true });
+    // Byte for byte, but not by a comparison of objects: that takes a minute.
+    expect(Buffer.from(record?.payload ?? []).equals(payload)).toBe(true);
   }
   expect(reader.read()).toBeUndefined();
 });

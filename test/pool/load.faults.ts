@@ -7,7 +7,7 @@ import { createPoolProvider } from "../../src/kernels/pool/provider.ts";
 import { createLog } from "../../src/log.ts";
 import { failure, run } from "../contracts/kernel.ts";
 import { type PoolProgram, startPoolProgram } from "../support/pool-program.ts";
-import { isAlive, startStdio, type TestClient, until } from "../support/program.ts";
+import { isAlive, startHttp, type TestClient, until } from "../support/program.ts";
 import { startResettingProxy } from "../support/resetting-proxy.ts";
 import { rounds } from "../support/rounds.ts";
 
@@ -20,16 +20,25 @@ const KILL_EVERY_MS = 3_000;
 const LOSS = /variables from before are gone|state was lost/;
 const UNKNOWN = /may have run/;
 
-test(
-  `four sandboxes under load for ${SECONDS} s, one killed and restarted every ${KILL_EVERY_MS / 1000} s`,
-  async () => {
+test.each([
+  { end: "killed", signal: "SIGKILL" },
+  { end: "drained and ended", signal: "SIGTERM" },
+] as const)(
+  `four sandboxes under load for ${SECONDS} s, one $end and restarted every ${KILL_EVERY_MS / 1000} s`,
+  async ({ signal }) => {
     const pool = await startPoolProgram({ count: 4 });
     const args = ["--kernel", "pool", "--cool-down", "2s", ...pool.urls.flatMap((url) => ["--pool-url", url])];
-    const client = await startStdio({ args });
+    const front = await startHttp({ args });
+    const client = await front.client();
+    const drain = async (port: number, draining: boolean) => {
+      if (signal === "SIGKILL") return;
+      const body = JSON.stringify({ backend: String(port), draining });
+      expect((await fetch(new URL("/drain", front.url), { method: "POST", body })).status).toBe(200);
+    };
     const names = Array.from({ length: SESSIONS }, (_, index) => `s${index}`);
     const sessions = await Promise.all(names.map((session_name) => client.run("n = 0", { session_name })));
     const over = new AbortController();
-    const killing = killInTurn(pool, over.signal);
+    const killing = endInTurn(pool, { signal, drain, over: over.signal });
     const ends = performance.now() + SECONDS * 1000;
     const tallies = await Promise.all(
       sessions.map(({ execution }) => countUp(client, execution.session_id, () => performance.now() < ends)),
@@ -119,20 +128,29 @@ async function countUp(client: TestClient, session_id: string, goesOn: () => boo
   return tally;
 }
 
-async function killInTurn(pool: PoolProgram, signal: AbortSignal): Promise<number> {
-  let kills = 0;
+interface Ending {
+  signal: NodeJS.Signals;
+  drain(port: number, draining: boolean): Promise<void>;
+  over: AbortSignal;
+}
+
+/** Ends one sandbox after another, and returns how many. `cellwright pool` starts each again. */
+async function endInTurn(pool: PoolProgram, { signal, drain, over }: Ending): Promise<number> {
+  let ended = 0;
   for (let turn = 0; ; turn++) {
     try {
-      await delay(KILL_EVERY_MS, undefined, { signal });
+      await delay(KILL_EVERY_MS, undefined, { signal: over });
     } catch {
-      return kills;
+      return ended;
     }
     const port = pool.ports[turn % pool.ports.length] ?? 0;
     const victim = found(() => pool.backend(port));
     if (victim === undefined) continue;
-    process.kill(victim, "SIGKILL");
-    kills++;
+    await drain(port, true);
+    process.kill(victim, signal);
+    ended++;
     await until("the end of it", () => !isAlive(victim));
+    await drain(port, false);
   }
 }
 

@@ -222,6 +222,7 @@ describe("plots", () => {
     const code =
       "%matplotlib inline\n%config InlineBackend.figure_format = 'retina'\nfig, ax = plt.subplots()\nax.plot([1])\nfig";
     const events = await run(kernel, code);
+    expect(failure(events)).toBeUndefined();
     expect(events.map(({ type }) => type)).toEqual(["result", "done"]);
   });
 });

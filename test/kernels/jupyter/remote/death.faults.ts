@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { startJupyterServer } from "../../../support/jupyter-server.ts";
-import { type Reply, startStdio, until } from "../../../support/program.ts";
+import { descendants, isAlive, type Reply, startStdio, until } from "../../../support/program.ts";
 import { describeWith } from "../../../support/requirements.ts";
 import { rounds as roundsOf } from "../../../support/rounds.ts";
 
@@ -47,6 +47,54 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
       expect(losses(died) + losses(next)).toBe(1);
       expect(losses(await client.run("2", { session_id }))).toBe(0);
       expect(readFileSync(mark, "utf8")).toBe("x");
+    }
+  });
+
+  test(`of the kernel at other moments, ${rounds} times each: a reply in every case`, {
+    timeout: rounds * 90_000,
+  }, async () => {
+    const jupyter = await startJupyterServer(python, { args: ["--KernelRestarter.time_to_dead=0.5"] });
+    onTestFinished(() => jupyter.stop());
+    const client = await program(jupyter);
+    const pidOf = async (session_id: string) => {
+      const { text } = await client.run("import os\nprint(f'pid={os.getpid()}')", { session_id });
+      return Number(/pid=(\d+)/.exec(text)?.[1]);
+    };
+    const kernels = () => descendants(jupyter.pid);
+    for (let round = 0; round < rounds; round += 1) {
+      // At its start, in the middle of the handshake: it is begun again, or the call says that it was not.
+      const before = new Set(kernels());
+      const starting = client.run("print('hello')");
+      await until("a kernel to be started", () => kernels().some((pid) => !before.has(pid)));
+      await pause((round / rounds) * 1_000);
+      for (const pid of kernels()) if (!before.has(pid)) process.kill(pid, "SIGKILL");
+      const started = await starting;
+      expect(started.isError || started.text.includes("hello") || LOSS.test(started.text)).toBe(true);
+
+      // Between cells.
+      const { session_id } = (await client.run("kept = 1")).execution;
+      process.kill(await pidOf(session_id), "SIGKILL");
+      const next = await client.run("'kept' in globals()", { session_id });
+      const after = await client.run("'kept' in globals()", { session_id });
+      expect(after.text).toContain("False");
+      expect(losses(next) + losses(after)).toBe(1);
+
+      // While it is being interrupted.
+      const pid = await pidOf(session_id);
+      const running = client.run(endless(round), { session_id });
+      const mark = join(jupyter.home, "cellwright", session_id, `runs-${round}`);
+      await until("the cell to begin", () => existsSync(mark) && statSync(mark).size > 0);
+      const interrupted = client.call("interrupt", { session_id });
+      process.kill(pid, "SIGKILL");
+      expect(["kernel_died", "interrupted"]).toContain((await running).execution.status);
+      await interrupted;
+      expect((await client.run("6 * 7", { session_id })).text).toContain("42");
+
+      // While it is being ended.
+      const last = await pidOf(session_id);
+      const closed = client.call("close_session", { session_id });
+      if (isAlive(last)) process.kill(last, "SIGKILL");
+      expect((await closed).isError).toBe(false);
     }
   });
 
