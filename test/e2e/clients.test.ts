@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { clientKinds, startHttp, startStdio, type TestClient } from "../support/program.ts";
+import { clientKinds, startHttp, startStdio, type TestClient, until } from "../support/program.ts";
 
 /** What every client must be able to do, on both transports. */
 const transports: Record<string, (kind: (typeof clientKinds)[number]) => Promise<TestClient>> = {
@@ -26,8 +26,10 @@ for (const [transport, connect] of Object.entries(transports)) {
       const client = await connect(kind);
       const { session_id } = (await client.run("kept = 1")).execution;
       const other = (await client.run("y = 2")).execution.session_id;
-      const endless = client.run("print('in the loop', flush=True)\nwhile True: pass", { session_id });
-      await untilRunning(client, session_id);
+      const loop = "print('in the loop', flush=True)\nopen('begun', 'w').write('yes')\nwhile True: pass";
+      const endless = client.run(loop, { session_id });
+      const begun = { session_id, path: "begun" };
+      await until("the loop", async () => (await client.call("read_file", begun)).text.includes("yes"));
       const began = performance.now();
       expect((await client.call("list_sessions")).text).toContain(session_id);
       expect((await client.run("y + 1", { session_id: other })).text).toContain("3");

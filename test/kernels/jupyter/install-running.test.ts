@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -64,13 +65,15 @@ function sessionOf(
     await provider.dispose();
     await walls.dispose();
   });
+  // As no two sessions of a machine have the same: their limits go by it.
+  const sessionId = randomUUID();
   const folders = { workspaceDir: join(dataDir, "sessions/s/workspace"), runDir: join(dataDir, "sessions/s/run") };
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true });
   let started: Promise<Kernel> | undefined;
   return {
     ...folders,
     kernel: () => {
-      started ??= provider.start({ language: "python" }, { sessionId: "s", ...folders, signal: never });
+      started ??= provider.start({ language: "python" }, { sessionId, ...folders, signal: never });
       return started;
     },
     async restart() {
