@@ -65,14 +65,23 @@ export function requirement(name: Requirement): { ok: boolean; path: string; rea
  */
 export function describeWith(name: Requirement, title: string, suite: (path: string) => void): void {
   const { ok, path, reason } = requirement(name);
-  if (ok) describe(title, () => suite(path));
+  describeFound(name, ok ? { found: path } : { reason }, { title, suite });
+}
+
+/** The same for what is found in another way. */
+export function describeFound<T>(
+  name: string,
+  result: { found: T } | { reason: string },
+  { title, suite, timeout }: { title: string; suite: (found: T) => void; timeout?: number },
+): void {
+  if ("found" in result) describe(title, { timeout }, () => suite(result.found));
   else if (process.env.CELLWRIGHT_REQUIRE === "all") {
     describe(title, () => {
       test(`${name} is there`, () => {
-        throw new Error(`This suite needs ${name}, and CELLWRIGHT_REQUIRE=all: ${reason}`);
+        throw new Error(`This suite needs ${name}, and CELLWRIGHT_REQUIRE=all: ${result.reason}`);
       });
     });
-  } else describe.skip(`${title} (needs ${name}: ${reason})`, () => suite(path));
+  } else describe.skip(`${title} (needs ${name}: ${result.reason})`, () => {});
 }
 
 function findBubblewrap(): Found {

@@ -84,11 +84,19 @@ export function decodeParts(
   parts: Uint8Array[],
   buffers: Uint8Array[],
 ): JupyterMessage | undefined {
-  const [header, parent, metadata] = parts.slice(0, 3).map((part) => parseObject(part, MAX_SMALL_BYTES));
-  if (typeof header?.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
+  const [first, parent, metadata] = parts.slice(0, 3).map((part) => parseObject(part, MAX_SMALL_BYTES));
+  const header = headerOf(first);
+  if (!header) return undefined;
   const content = parseObject(parts[3], maxContentBytes.get(header.msg_type) ?? MAX_SMALL_BYTES);
   if (!parent || !metadata || !content) return undefined;
-  return { channel, header: header as unknown as MessageHeader, parent, metadata, content, buffers };
+  return { channel, header, parent, metadata, content, buffers };
+}
+
+/** Undefined: it does not say which message it is. Nobody relies on the rest of it. */
+export function headerOf(value: object | undefined): MessageHeader | undefined {
+  const header = value as Partial<MessageHeader> | undefined;
+  const isNamed = typeof header?.msg_id === "string" && typeof header.msg_type === "string";
+  return isNamed ? (header as MessageHeader) : undefined;
 }
 
 function sign(parts: Uint8Array[], key: string): string {

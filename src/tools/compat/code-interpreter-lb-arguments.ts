@@ -3,23 +3,21 @@ import * as z from "zod";
 /** A week: what a timer can hold, and then some. */
 const MAX_TIMEOUT_S = 604_800;
 
-interface Arguments {
-  session_id: string;
-  code: string;
-  timeout: number;
-  initialization_images: string[];
-}
-
 const types = {
   session_id: z.string(),
   code: z.string(),
   timeout: z.int(),
   initialization_images: z.array(z.string()),
 };
+const whole = z.object({
+  ...types,
+  timeout: types.timeout.default(30),
+  initialization_images: types.initialization_images.default([]),
+});
 const typeNames = { session_id: "string", code: "string", timeout: "integer", initialization_images: "array" };
 
 /** What a call gives, or what is wrong with it, beginning as this system's users know it. */
-export function checkArguments(given: Record<string, unknown>): Arguments | { problem: string } {
+export function checkArguments(given: Record<string, unknown>): z.infer<typeof whole> | { problem: string } {
   const refuse = (problem: string) => ({ problem: `Input validation error: ${problem}` });
   for (const name of ["session_id", "code"]) {
     if (given[name] === undefined) return refuse(`'${name}' is a required property`);
@@ -31,10 +29,11 @@ export function checkArguments(given: Record<string, unknown>): Arguments | { pr
     const wanted = Array.isArray(value) && name === "initialization_images" ? "string" : typeNames[name];
     return refuse(`${name}: ${shown(wrong)} is not of type '${wanted}'`);
   }
-  const { session_id, code, timeout = 30, initialization_images = [] } = given as unknown as Arguments;
+  const checked = whole.parse(given);
+  const { timeout } = checked;
   if (timeout < 1) return refuse(`timeout: ${timeout} is less than the minimum of 1`);
   if (timeout > MAX_TIMEOUT_S) return refuse(`timeout: ${timeout} is greater than the maximum of ${MAX_TIMEOUT_S}`);
-  return { session_id, code, timeout, initialization_images };
+  return checked;
 }
 
 /** As Python shows a value, as far as that goes. */

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, test } from "vitest";
+import { describeFound } from "../../support/requirements.ts";
 import type { Wheel } from "./wheels.ts";
 
 /** Each test starts several processes that hold a whole Python: on a loaded machine that takes its time. */
@@ -17,14 +17,8 @@ const folder = join(import.meta.dirname, "../../../.cache/test-wheels");
 /** `describe` for a suite that needs it. Without it the suite is skipped with the reason in its title. */
 export function describeWithMicropip(title: string, suite: (micropip: Wheel) => void): void {
   const found = find();
-  if (typeof found !== "string") describe(title, { timeout: TIMEOUT_MS }, () => suite(found));
-  else if (process.env.CELLWRIGHT_REQUIRE === "all") {
-    describe(title, () => {
-      test("micropip's wheel is there", () => {
-        throw new Error(`This suite needs micropip's wheel, and CELLWRIGHT_REQUIRE=all: ${found}`);
-      });
-    });
-  } else describe.skip(`${title} (needs micropip's wheel: ${found})`, () => {});
+  const result = typeof found === "string" ? { reason: found } : { found };
+  describeFound("micropip's wheel", result, { title, suite, timeout: TIMEOUT_MS });
 }
 
 function find(): Wheel | string {

@@ -1,5 +1,5 @@
 import { isRecord } from "../events.ts";
-import type { JupyterMessage } from "../message.ts";
+import { headerOf, type JupyterMessage } from "../message.ts";
 
 /** See host/ledger.py. */
 export interface NewestTold {
@@ -23,8 +23,7 @@ function isTold(value: unknown): value is Omit<JupyterMessage, "channel" | "buff
   return (
     isRecord(value) &&
     isRecord(value.header) &&
-    typeof value.header.msg_id === "string" &&
-    typeof value.header.msg_type === "string" &&
+    headerOf(value.header) !== undefined &&
     [value.parent, value.metadata, value.content].every(isRecord)
   );
 }

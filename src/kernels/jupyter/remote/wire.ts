@@ -2,9 +2,9 @@ import { isRecord } from "../events.ts";
 import {
   type ChannelName,
   decodeParts,
+  headerOf,
   type JupyterMessage,
   MAX_LARGE_BYTES,
-  type MessageHeader,
   parseObject,
 } from "../message.ts";
 
@@ -80,11 +80,11 @@ function decodeJson(frame: Buffer, isBinary: boolean): JupyterMessage | undefine
   const [text, ...buffers] = isBinary ? jsonParts(frame) : [frame];
   const message = parseObject(text, MAX_FRAME_BYTES);
   if (!message) return undefined;
-  const { channel, header, parent_header: parent = {}, metadata = {}, content = {} } = message;
-  if (!isChannel(channel) || !isRecord(header) || !isRecord(parent) || !isRecord(metadata) || !isRecord(content))
+  const { channel, parent_header: parent = {}, metadata = {}, content = {} } = message;
+  const header = isRecord(message.header) ? headerOf(message.header) : undefined;
+  if (!isChannel(channel) || !header || !isRecord(parent) || !isRecord(metadata) || !isRecord(content))
     return undefined;
-  if (typeof header.msg_id !== "string" || typeof header.msg_type !== "string") return undefined;
-  return { channel, header: header as unknown as MessageHeader, parent, metadata, content, buffers };
+  return { channel, header, parent, metadata, content, buffers };
 }
 
 function jsonParts(frame: Buffer): Buffer[] {
