@@ -101,7 +101,9 @@ function follow(
       clearInterval(look);
       const why = reason ?? how;
       devtools.close(`the browser is gone: ${why}`);
-      const removing = folder ? rm(folder, { recursive: true, force: true }) : Promise.resolve();
+      // Without bubblewrap the helpers of Chromium outlive it for a moment and still write there.
+      const again = { maxRetries: 10, retryDelay: 50 };
+      const removing = folder ? rm(folder, { recursive: true, force: true, ...again }) : Promise.resolve();
       void removing.catch((error) => log.debug(`a browser's folder stays behind: ${error}`)).then(() => resolve(why));
     };
     child.once("error", (error) => gone(error.message));

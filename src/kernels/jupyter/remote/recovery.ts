@@ -33,7 +33,7 @@ interface Asked {
   heard: (content: Record<string, unknown>) => void;
 }
 
-/** An answer that takes longer is asked for again: the question may be lost, or the kernel is in native code. */
+/** After so long a silence the kernel is asked again: the question may be lost, or the kernel is in native code. */
 const ANSWER_MS = 3_000;
 
 const LATE_NOTE = "<Some of the output is lost: the connection to the Jupyter server broke.>\n";
@@ -136,6 +136,8 @@ export class RecoveringChannel implements JupyterChannel {
   }
 
   #take(message: JupyterMessage): void {
+    // A line that is slow is not silent: the answer is behind what comes now.
+    if (this.#asked) this.#timer?.refresh();
     const parent = message.parent.msg_id;
     const loss = lossOf(message);
     if (loss !== undefined) this.#lose(loss);
