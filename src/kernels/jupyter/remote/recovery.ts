@@ -30,11 +30,15 @@ interface Cell {
 interface Asked {
   question: string;
   probe: string;
+  at: number;
   heard: (content: Record<string, unknown>) => void;
 }
 
 /** After so long a silence the kernel is asked again: the question may be lost, or the kernel is in native code. */
 const ANSWER_MS = 3_000;
+
+/** A line may be slow for so long; then what it brought is shown, answered or not. */
+const SLOW_MS = 60_000;
 
 const LATE_NOTE = "<Some of the output is lost: the connection to the Jupyter server broke.>\n";
 
@@ -137,7 +141,7 @@ export class RecoveringChannel implements JupyterChannel {
 
   #take(message: JupyterMessage): void {
     // A line that is slow is not silent: the answer is behind what comes now.
-    if (this.#asked) this.#timer?.refresh();
+    if (this.#asked && performance.now() - this.#asked.at < SLOW_MS) this.#timer?.refresh();
     const parent = message.parent.msg_id;
     const loss = lossOf(message);
     if (loss !== undefined) this.#lose(loss);
@@ -187,8 +191,7 @@ export class RecoveringChannel implements JupyterChannel {
       this.#release();
     });
     this.#timer = setTimeout(() => {
-      // What is here is not kept from anybody by a kernel that cannot answer now.
-      this.#release();
+      this.#showHeld();
       this.#ask(0);
     }, ANSWER_MS);
     this.#timer.unref();
@@ -199,7 +202,7 @@ export class RecoveringChannel implements JupyterChannel {
     const about = { session: this.#session };
     const question = createMessage("control", "cellwright_request", { ledger }, about);
     const probe = createMessage("control", "kernel_info_request", {}, about);
-    this.#asked = { question: question.header.msg_id, probe: probe.header.msg_id, heard };
+    this.#asked = { question: question.header.msg_id, probe: probe.header.msg_id, at: performance.now(), heard };
     void this.#socket.send(question);
     void this.#socket.send(probe);
   }
@@ -275,6 +278,15 @@ export class RecoveringChannel implements JupyterChannel {
     this.#keepsAll = false;
     this.#release();
     this.#end(reason);
+  }
+
+  /** What is here is not kept from anybody by a kernel that cannot answer now; what comes next waits for it again. */
+  #showHeld(): void {
+    const cell = this.#running;
+    if (!cell || !this.#held) return;
+    if (this.#held.some(({ header }) => header.msg_type === "execute_reply")) this.#note(cell, LATE_NOTE);
+    this.#release();
+    this.#held = [];
   }
 
   #release(): void {

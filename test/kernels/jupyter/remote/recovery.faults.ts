@@ -34,16 +34,16 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
     });
     afterAll(() => proxy?.close());
 
-    /** Counts to a hundred in a second, and breaks things in the middle. */
-    async function count(act: () => void): Promise<ExecutionEvent[]> {
+    /** Counts to a hundred in a second, and breaks things on the way. */
+    async function count(act: () => void, { at = 20, last = "'end'" } = {}): Promise<ExecutionEvent[]> {
       const code =
         "import time\nruns = globals().get('runs', 0) + 1\n" +
-        "for i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)\n'end'";
+        `for i in range(100):\n    print(i, flush=True)\n    time.sleep(0.01)\n${last}`;
       const events: ExecutionEvent[] = [];
       let acted = false;
       for await (const event of kernel.execute(code)) {
         events.push(event);
-        if (!acted && text(events).includes("20\n")) {
+        if (!acted && text(events).includes(`${at}\n`)) {
           acted = true;
           act();
         }
@@ -63,6 +63,13 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
       expect(result(events)).toBe("'end'");
       expect(events.filter(({ type }) => type === "done")).toHaveLength(1);
       expect(result(await run(kernel, "runs"))).toBe("1");
+    });
+
+    test("loses nothing when the kernel cannot answer for a while, and is over before it can", async () => {
+      const holdsTheLock = "import ctypes; ctypes.PyDLL(None).sleep(7)";
+      const events = await count(() => proxy.freeze(), { at: 80, last: `${holdsTheLock}\nprint('after')\n'end'` });
+      expect(text(events)).toBe(`${everything}after\n`);
+      expect(result(events)).toBe("'end'");
     });
 
     test("before the request has arrived: it runs once", async () => {
