@@ -1,10 +1,9 @@
-import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { createAuthority, hasOpenssl } from "../../support/authority.ts";
 import { requirement } from "../../support/requirements.ts";
 import { builders } from "./builder.ts";
 import { atEnd } from "./clear-up.ts";
@@ -151,7 +150,6 @@ describeWithMicropip("the network of an installation", (micropip) => {
     expect(offline).toContain("other");
   });
 
-  const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
   describe.skipIf(!hasOpenssl)("with a certificate of one's own (needs openssl)", () => {
     test("an https index works when SSL_CERT_FILE names the authority, and not without", async () => {
       const authority = await serveSecurely([thing]);
@@ -168,18 +166,10 @@ describeWithMicropip("the network of an installation", (micropip) => {
 
 /** An index behind a certificate whose authority nobody knows. */
 async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificate: string }> {
-  const folder = mkdtempSync(join(tmpdir(), "cellwright-certificates-"));
-  atEnd(() => rmSync(folder, { recursive: true, force: true }));
-  const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: folder, stdio: "ignore" });
-  const key = ["-newkey", "rsa:2048", "-nodes"];
-  openssl("req", "-x509", ...key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2");
-  openssl("req", ...key, "-keyout", "own.key", "-out", "own.csr", "-subj", "/CN=localhost");
-  writeFileSync(join(folder, "names"), "subjectAltName=DNS:localhost");
-  const signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"];
-  openssl("x509", "-req", "-in", "own.csr", "-out", "own.pem", ...signing);
+  const authority = createAuthority();
+  atEnd(authority.remove);
   const index = await serveIndex(wheels, { metadata: false });
-  const read = (name: string) => readFileSync(join(folder, name));
-  const server = createServer({ key: read("own.key"), cert: read("own.pem") }, async (request, response) => {
+  const server = createServer(authority.server, async (request, response) => {
     const headers = { accept: String(request.headers.accept ?? "*/*") };
     const answer = await fetch(`${index.url}${request.url?.slice(1)}`, { headers });
     const text = Buffer.from(await answer.arrayBuffer());
@@ -195,5 +185,5 @@ async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificat
     server.close();
   });
   const url = `https://localhost:${(server.address() as AddressInfo).port}/`;
-  return { url, certificate: join(folder, "ca.pem") };
+  return { url, certificate: authority.certificateFile };
 }

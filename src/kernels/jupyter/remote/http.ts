@@ -50,6 +50,11 @@ export async function askHttp({ method, url, headers, ca, body, signal }: HttpRe
   });
 }
 
+/** Whether there was no answer because its certificate is not one that we trust. */
+export function isAboutCertificate(error: unknown): boolean {
+  return /CERT|LEAF_SIGNATURE/.test((error as NodeJS.ErrnoException).code ?? "");
+}
+
 /** Why there was no answer, as part of a sentence. */
 export function whyNoAnswer(error: unknown): string {
   const { code, name, message } = error as NodeJS.ErrnoException;

@@ -4,7 +4,7 @@ import WebSocket from "ws";
 import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import { isRecord } from "../events.ts";
-import { askHttp, whyNoAnswer } from "./http.ts";
+import { askHttp, isAboutCertificate, whyNoAnswer } from "./http.ts";
 import { type SocketTimes, WebSocketChannel } from "./socket.ts";
 import { MAX_FRAME_BYTES, V1 } from "./wire.ts";
 
@@ -132,7 +132,7 @@ export class JupyterServer {
     } catch (cause) {
       rest.signal?.throwIfAborted();
       const message = `The Jupyter server at ${this.url} cannot be reached: ${whyNoAnswer(cause)}.`;
-      throw new CellwrightError("server_unreachable", message);
+      throw new CellwrightError("server_unreachable", message, isAboutCertificate(cause) ? { hint: CA_HINT } : {});
     }
   }
 
@@ -159,6 +159,7 @@ export class JupyterServer {
 const URL_HINT =
   "Check --jupyter-url: it is the address of the server without `/lab` or `/tree`, with its path prefix.";
 const TOKEN_HINT = "Check --jupyter-token, or the server's line in --jupyter-token-file.";
+const CA_HINT = "Name the file of the authority that signed its certificate with --jupyter-ca.";
 const VERSION_HINT = "Install a newer jupyter_server there.";
 
 /** A URL as people give it: with a slash at its end, or copied from the server's log with its token. */
