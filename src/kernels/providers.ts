@@ -85,12 +85,14 @@ async function ofThisMachine(options: Options, log: Log) {
     { createBashProvider },
     { findEnvironment },
     { environmentsConfig, projectEnvironments },
+    { openOverlay },
   ] = await Promise.all([
     import("../jail/walls.ts"),
     import("./jupyter/local.ts"),
     import("./bash/provider.ts"),
     import("./jupyter/environments/find.ts"),
     import("./jupyter/environments/environments.ts"),
+    import("./jupyter/install/overlay.ts"),
   ]);
   const { dataDir, memoryMb, diskMb, cpus, pids, allowRead, allowWrite, allowNet, jail, workspace } = options;
   const stateDir = join(dataDir, "state");
@@ -120,6 +122,7 @@ async function ofThisMachine(options: Options, log: Log) {
       walls,
       // A shell works without a Python, too.
       environment: (name) => findEnvironment(name, environments).catch(() => undefined),
+      packagesOf: ({ runDir }) => openOverlay(runDir),
       startTimeoutMs,
       log,
     }),

@@ -1,16 +1,24 @@
-import { describe, expect, test } from "vitest";
-import { clientKinds, startHttp, startStdio, type TestClient, until } from "../support/program.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AtEnd, clientKinds, startHttp, startStdio, type TestClient, until } from "../support/program.ts";
 
 /** What every client must be able to do, on both transports. */
-const transports: Record<string, (kind: (typeof clientKinds)[number]) => Promise<TestClient>> = {
-  stdio: (kind) => startStdio({ kind }),
-  http: async (kind) => (await startHttp()).client(kind),
+const transports: Record<string, (kind: (typeof clientKinds)[number], atEnd: AtEnd) => Promise<TestClient>> = {
+  stdio: (kind, atEnd) => startStdio({ kind, atEnd }),
+  http: async (kind, atEnd) => (await startHttp({ atEnd })).client(kind),
 };
 
 for (const [transport, connect] of Object.entries(transports)) {
   describe.each(clientKinds)(`%s client over ${transport}`, (kind) => {
+    const cleanUps: Parameters<AtEnd>[0][] = [];
+    let client: TestClient;
+    beforeAll(async () => {
+      client = await connect(kind, (cleanUp) => cleanUps.push(cleanUp));
+    });
+    afterAll(async () => {
+      for (const cleanUp of cleanUps.reverse()) await cleanUp();
+    });
+
     test("keeps variables between cells, and sessions apart", async () => {
-      const client = await connect(kind);
       const first = await client.run("x = 20 + 1");
       expect(first.execution).toMatchObject({ status: "ok", execution_count: 1 });
       const { session_id } = first.execution;
@@ -23,7 +31,6 @@ for (const [transport, connect] of Object.entries(transports)) {
     });
 
     test("lists, interrupts and uses another session while a cell runs, on the same connection", async () => {
-      const client = await connect(kind);
       const { session_id } = (await client.run("kept = 1")).execution;
       const other = (await client.run("y = 2")).execution.session_id;
       const loop = "print('in the loop', flush=True)\nopen('begun', 'w').write('yes')\nwhile True: pass";
@@ -44,7 +51,6 @@ for (const [transport, connect] of Object.entries(transports)) {
     });
 
     test("a cancelled call stops its cell, and the session goes on", async () => {
-      const client = await connect(kind);
       const { session_id } = (await client.run("kept = 1")).execution;
       const cancel = new AbortController();
       const call = client.call("execute_code", { session_id, code: "while True: pass" }, { signal: cancel.signal });
@@ -60,7 +66,6 @@ for (const [transport, connect] of Object.entries(transports)) {
     });
 
     test("bad input is answered with what was expected", async () => {
-      const client = await connect(kind);
       for (const [args, expected] of [
         [{}, "code"],
         [{ code: 5 }, "code"],

@@ -2,6 +2,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { bareEnv } from "../kernels/jupyter/session-packages.ts";
+import { wheel } from "../kernels/packages/wheels.ts";
 import { processesOf } from "../support/processes.ts";
 import {
   type HttpProgram,
@@ -115,6 +117,24 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
   async function start(dataDir: string, args: string[] = []): Promise<HttpProgram & { client: HttpProgram["client"] }> {
     return startHttp({ args: [...local, "--warm", "0", ...args], dataDir });
   }
+
+  test("a package that was installed for the session is there for the programs of its shell, too", async () => {
+    const script = { "thing/__init__.py": "def main(): print('the program of thing')\n" };
+    const thing = wheel("thing", {
+      files: { ...script, "thing-1.0.data/scripts/thing": "#!python\nprint('hello')\n" },
+    });
+    const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, thing.file), thing.data);
+    const args = [...local, "--warm", "0", "--package-dir", folder];
+    const own = await startStdio({ args, env: { ...bareEnv, PIP_NO_INDEX: "1" } });
+    const { session_id } = (await own.run("echo ready", { language: "bash" })).execution;
+    const installed = await own.call("install_packages", { session_id, packages: ["thing"] });
+    expect(installed.isError, installed.text).toBe(false);
+    const used = await own.run("python -c 'import thing; thing.main()'; thing", { session_id, language: "bash" });
+    expect(used.text).toContain("the program of thing");
+    expect(used.text).toContain("hello");
+  });
 
   test("a crash loses nothing: the next server takes over the kernel and the cell that ran", async () => {
     const dataDir = temporaryDataDir();

@@ -101,7 +101,8 @@ export interface HttpProgram {
 export async function startHttp({
   args = [],
   env = {},
-  dataDir = temporaryDataDir(),
+  atEnd = onTestFinished,
+  dataDir = temporaryDataDir(atEnd),
 }: StartOptions = {}): Promise<HttpProgram> {
   const child = spawn(process.execPath, [programPath, "serve", "--port", "0", "--data-dir", dataDir, ...args], {
     env: programEnv(env),
@@ -126,7 +127,7 @@ export async function startHttp({
     child.kill(signal);
     await exited;
   };
-  onTestFinished(() => stop());
+  atEnd(() => stop());
   return {
     url,
     process: child,
@@ -138,7 +139,7 @@ export async function startHttp({
       const options = token ? { requestInit: { headers: { authorization: `Bearer ${token}` } } } : {};
       const transport = kind === "v1" ? new HttpV1(new URL(url), options) : new HttpV2(new URL(url), options);
       const client = await connect(kind, transport as never);
-      onTestFinished(() => client.close());
+      atEnd(() => client.close());
       return client;
     },
   };

@@ -1,4 +1,5 @@
 import { CellwrightError } from "../../errors.ts";
+import { inside } from "../../jail/local-jail.ts";
 import type { Walls } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider } from "../kernel.ts";
@@ -8,12 +9,14 @@ export interface BashConfig {
   walls: Walls;
   /** What a shell sees of a Python environment: its programs come first on the PATH. */
   environment(name: string | undefined): Promise<{ python: string; readPaths: string[] } | undefined>;
+  /** The folder of the packages that were installed for a session. */
+  packagesOf(slot: { runDir: string }): Promise<string>;
   startTimeoutMs: number;
   log: Log;
 }
 
 /** Persistent shells of this machine, behind the same walls as local Python. */
-export function createBashProvider({ walls, environment, startTimeoutMs, log }: BashConfig): KernelProvider {
+export function createBashProvider({ walls, environment, packagesOf, ...config }: BashConfig): KernelProvider {
   const live = new Set<Kernel>();
   return {
     name: "bash",
@@ -28,19 +31,19 @@ export function createBashProvider({ walls, environment, startTimeoutMs, log }: 
         throw new CellwrightError("kernel_not_found", `Shells run bash, not \`${spec.language}\`.`);
       }
       const { python, readPaths = [] } = (await environment(spec.env)) ?? {};
-      const around = await walls.for(slot, { environmentPaths: readPaths, python });
+      const overlayDir = await packagesOf(slot);
+      const around = await walls.for(slot, { environmentPaths: readPaths, python, overlayDir });
       try {
         const { jail, env, limits, phrases, notes, causeOfDeath } = around;
         const kernel = await startBash({
           ...slot,
           jail,
-          env: jail ? {} : env,
+          env: jail ? withPackages(jail.env, inside.packages) : withPackages(env, overlayDir),
           limits,
           causeOfDeath,
           info: { provider: "local", walls: phrases, notes },
-          startTimeoutMs,
+          ...config,
           signal,
-          log,
         });
         around.watch({ isBusy: () => kernel.busy, condemn: (reason) => kernel.end(reason) });
         live.add(kernel);
@@ -59,4 +62,9 @@ export function createBashProvider({ walls, environment, startTimeoutMs, log }: 
       await Promise.all([...live].map((kernel) => kernel.dispose()));
     },
   };
+}
+
+/** For the Pythons and the programs that a shell starts, as for those that a cell of Python starts (host/boot.py). */
+function withPackages(env: Record<string, string>, folder: string): Record<string, string> {
+  return { ...env, PYTHONPATH: folder, PATH: `${env.PATH}:${folder}/bin` };
 }
