@@ -246,10 +246,9 @@ test("answers start at once, and say that nobody should hold them back", async (
   const world = createWorld();
   const { url } = await startHttp(world);
   const client = await initialize(url);
-  const started = performance.now();
-  const response = await client.call(1, "block", { tag: "slow", ms: 1_000 });
-  expect(performance.now() - started).toBeLessThan(800);
+  const response = await client.call(1, "block", { tag: "slow" });
+  expect(world.seen.ended).toEqual([]);
   expect(response.headers.get("x-accel-buffering")).toBe("no");
   expect(response.headers.get("content-type")).toBe("text/event-stream");
-  await response.text();
+  await response.body?.cancel();
 });
