@@ -108,7 +108,8 @@ describe("over sandboxes that follow a script", () => {
     expect(moved.text).toMatch(new RegExp(`Sandbox ${one.port}[\\s\\S]*variables from before are gone`));
     expect((await client.run("x", { session_id })).text).not.toContain("gone");
     let finish = (_: object) => {};
-    other.behave(() => new Promise<object>((resolve) => (finish = resolve)));
+    const finished = new Promise<object>((resolve) => (finish = resolve));
+    other.behave(() => finished);
     const cell = client.run("1", { session_id });
     await until("the cell to run", async () => (await client.status()).ports[other.port]?.status === "busy");
     finish(succeeded());
