@@ -42,8 +42,10 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   },
   backends: {
     files: ["kernels/*/"],
-    imports: ["balancer", "prelude", "packages", "jail", "paths", "contracts", "options", "words"],
+    imports: ["common", "balancer", "prelude", "packages", "jail", "paths", "contracts", "options", "words"],
   },
+  /** What backends have in common. */
+  common: { files: ["kernels/cell-events.ts", "kernels/starting.ts"], imports: ["contracts", "words"] },
   /** Decides for every backend that spreads its work. */
   balancer: { files: ["kernels/pool/balancer.ts"], imports: ["contracts", "words"] },
   packages: { files: ["packages/"], imports: ["words"] },

@@ -80,7 +80,8 @@ describe("over sandboxes that follow a script", () => {
     expect((await client.run("1")).execution.status).toBe("ok");
     expect(one.calls).toHaveLength(before);
     await until("a trial", async () => {
-      await client.run("1");
+      const { session_id } = (await client.run("1")).execution;
+      await client.call("close_session", { session_id });
       return one.calls.length > before;
     });
     expect((await client.status()).ports[one.port]).toMatchObject({ status: "idle", error_count: 0 });

@@ -17,8 +17,8 @@ const SESSIONS = 4;
 const KILL_EVERY_MS = 3_000;
 
 /** What a cell may say of its fate. */
-const LOSS = /variables from before are gone|state was lost/;
-const UNKNOWN = /may have run/;
+const LOSS = /variables from before are gone|state was lost|its variables are gone/;
+const UNKNOWN = /may have run|was shut down while the cell ran/;
 
 test.each([
   { end: "killed", signal: "SIGKILL" },

@@ -5,6 +5,7 @@ import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
 import type { Log } from "../../log.ts";
 import type { KernelInfo } from "../kernel.ts";
+import { deferred, readyInTime } from "../starting.ts";
 import { ReportReader, setupLines } from "./driver.ts";
 import { FifoReader, makeFifos } from "./fifo.ts";
 import { BashKernel } from "./kernel.ts";
@@ -79,7 +80,7 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
 
   try {
     shell.write(setupLines(seen(reportPipe)));
-    const version = await beforeTimeout(ready.promise, options);
+    const version = await readyInTime(ready.promise, { ...options, who: "The shell" });
     // Whoever has not opened it yet never will.
     await rm(reportPipe, { force: true });
     await shell.locate();
@@ -109,35 +110,6 @@ async function closedReason(exit: ShellExit, { causeOfDeath, log }: BashStart): 
   return `The shell ended with exit code ${exit.code}, by \`exit\` or under \`set -e\`.`;
 }
 
-async function beforeTimeout<T>(ready: Promise<T>, { signal, startTimeoutMs }: BashStart): Promise<T> {
-  const stopped = deferred<never>();
-  const timer = setTimeout(() => {
-    const message = `The shell was not ready after ${startTimeoutMs / 1000} s.`;
-    stopped.reject(new CellwrightError("kernel_start_timeout", message));
-  }, startTimeoutMs);
-  const abort = () => stopped.reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([ready, stopped.promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", abort);
-  }
-}
-
 function startFailed(detail: string): CellwrightError {
   return new CellwrightError("kernel_start_failed", `The shell did not start: ${detail.slice(-2_000)}`);
-}
-
-/** `Promise.withResolvers`, which Node 20 does not have. */
-function deferred<T>() {
-  let resolve: (value: T) => void = () => {};
-  let reject: (reason: unknown) => void = () => {};
-  const promise = new Promise<T>((onValue, onError) => {
-    resolve = onValue;
-    reject = onError;
-  });
-  // It may be rejected after the wait for it is over.
-  promise.catch(() => {});
-  return { promise, resolve, reject };
 }

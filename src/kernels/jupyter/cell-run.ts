@@ -1,10 +1,7 @@
 import type { ExecutionEvent } from "../../execution.ts";
+import { CellEvents } from "../cell-events.ts";
 import type { ExecuteOptions } from "../kernel.ts";
 import { pageEvents } from "./events.ts";
-
-/** Characters waiting for a slow reader before the kernel is held back, and when it may go on. */
-const HIGH_WATER_CHARS = 4 * 1024 * 1024;
-const LOW_WATER_CHARS = 1024 * 1024;
 
 export interface CellRunParts {
   /** Of the request: what answers it names it as its parent. */
@@ -14,8 +11,8 @@ export interface CellRunParts {
   hold: (held: boolean) => void;
 }
 
-/** The events of one cell between the channel that brings them and the caller that iterates over them. */
-export class CellRun {
+/** One cell on its way through the channel. It is over when the kernel has answered on both of its ways. */
+export class CellRun extends CellEvents {
   readonly id: string;
   readonly options: CellRunParts["options"];
   /** We asked for its end: whatever it raises from now on is that. */
@@ -23,30 +20,21 @@ export class CellRun {
   /** Events that came from the kernel. */
   shown = 0;
   readonly #hold: CellRunParts["hold"];
-  #events: ExecutionEvent[] = [];
-  #waitingChars = 0;
-  #wake: (() => void) | undefined;
   #reply: Record<string, unknown> | undefined;
   #isIdle = false;
   #hasFailed = false;
-  #ended = false;
-  #failure: Error | undefined;
-  #abandoned = false;
 
   constructor(parts: CellRunParts) {
+    super();
     this.id = parts.id;
     this.options = parts.options;
     this.#hold = parts.hold;
   }
 
-  get ended(): boolean {
-    return this.#ended;
-  }
-
   show(event: ExecutionEvent): void {
     this.shown += 1;
     if (event.type === "error") this.#hasFailed = true;
-    this.#push(event.type === "error" && this.interrupted ? asInterrupt(event) : event);
+    this.push(event.type === "error" && this.interrupted ? asInterrupt(event) : event);
   }
 
   /** The kernel has answered the request: nothing of the cell's own code runs any more. */
@@ -61,58 +49,20 @@ export class CellRun {
     this.#endWhenComplete();
   }
 
-  /** The kernel broke: the iteration ends by throwing, after the events that came before. */
-  fail(error: Error): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#failure = error;
-    this.#wake?.();
-  }
-
-  async *events(): AsyncGenerator<ExecutionEvent, void> {
-    try {
-      for (;;) {
-        const events = this.#events.splice(0);
-        for (const event of events) {
-          yield event;
-          this.#waitingChars -= charsOf(event);
-          if (this.#waitingChars < LOW_WATER_CHARS) this.#hold(false);
-        }
-        if (this.#events.length > 0) continue;
-        if (this.#failure) throw this.#failure;
-        if (this.#ended) return;
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    } finally {
-      // Whoever stopped listening must not hold the kernel back for ever.
-      this.#abandoned = true;
-      this.#events = [];
-      this.#hold(false);
-    }
-  }
-
   #endWhenComplete(): void {
     const reply = this.#reply;
-    if (!reply || !this.#isIdle || this.#ended) return;
-    for (const event of pageEvents(reply)) this.#push(event);
+    if (!reply || !this.#isIdle || this.ended) return;
+    for (const event of pageEvents(reply)) this.push(event);
     const { status, execution_count: count } = reply;
-    this.#push({
+    this.push({
       type: "done",
       status: status === "ok" && !this.#hasFailed ? "ok" : "error",
       executionCount: typeof count === "number" && !this.options.silent ? count : null,
     });
   }
 
-  #push(event: ExecutionEvent): void {
-    if (this.#ended) return;
-    if (event.type === "done") this.#ended = true;
-    if (this.#abandoned) return;
-    this.#events.push(event);
-    this.#waitingChars += charsOf(event);
-    if (this.#waitingChars > HIGH_WATER_CHARS) this.#hold(true);
-    this.#wake?.();
+  protected hold(held: boolean): void {
+    this.#hold(held);
   }
 }
 
@@ -121,16 +71,4 @@ function asInterrupt(event: ExecutionEvent & { type: "error" }): ExecutionEvent 
   if (event.name === "KeyboardInterrupt") return event;
   const message = event.message ? `${event.name}: ${event.message}` : event.name;
   return { ...event, name: "KeyboardInterrupt", message };
-}
-
-/** Near enough: what is in a bundle was bounded before it came here. */
-function charsOf(event: ExecutionEvent): number {
-  if (event.type === "stream") return event.text.length;
-  if (event.type === "error")
-    return event.message.length + event.traceback.reduce((sum, line) => sum + line.length, 100);
-  if (!("data" in event)) return 100;
-  return Object.values(event.data).reduce<number>(
-    (sum, form) => sum + (typeof form === "string" ? form.length : 0) + 100,
-    0,
-  );
 }

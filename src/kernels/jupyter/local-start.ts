@@ -5,6 +5,7 @@ import { inside } from "../../jail/local-jail.ts";
 import type { KernelWalls, Walls, WatchedKernel } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { KernelInfo, StartOptions } from "../kernel.ts";
+import { readyInTime } from "../starting.ts";
 import { type Adoption, adopt } from "./adopt.ts";
 import { hostDir, preludeDir, startCold } from "./cold.ts";
 import { type Connection, createConnection, removeConnection } from "./connection.ts";
@@ -70,7 +71,8 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
     });
     const channel = await connectZmq(connection);
     undo.unshift(() => channel.close());
-    await readyInTime(ready(channel, signal), begun, start);
+    const readyOrEnded = Promise.race([ready(channel, signal), endedEarly(begun)]);
+    await readyInTime(readyOrEnded, { ...start, who: "The kernel" });
     const info: KernelInfo = {
       provider: "local",
       language: "python",
@@ -219,25 +221,11 @@ async function begin(
   }
 }
 
-/** Ready, or why not: it ended, or took too long. */
-async function readyInTime(isReady: Promise<void>, begun: Begun, { startTimeoutMs }: LocalStart): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const message = `The kernel was not ready after ${startTimeoutMs / 1000} s.`;
-      reject(new CellwrightError("kernel_start_timeout", message));
-    }, startTimeoutMs);
-  });
-  const ended = begun.life.exited.then(async ({ reason }) => {
-    const words = (await begun.lastWords()).trim().slice(-2_000);
-    throw new CellwrightError("kernel_start_failed", `The kernel did not start: ${reason} ${words}`.trim());
-  });
-  ended.catch(() => {});
-  try {
-    await Promise.race([isReady, ended, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Rejects, with its last words, when it ends. */
+async function endedEarly({ life, lastWords }: Begun): Promise<never> {
+  const { reason } = await life.exited;
+  const words = (await lastWords()).trim().slice(-2_000);
+  throw new CellwrightError("kernel_start_failed", `The kernel did not start: ${reason} ${words}`.trim());
 }
 
 async function undoAll(undo: (() => unknown)[], log: Log): Promise<void> {

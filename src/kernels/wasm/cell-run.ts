@@ -1,91 +1,23 @@
-import type { ExecutionEvent } from "../../execution.ts";
-
-/** Characters waiting for a slow reader before the kernel is held back, and when it may go on. */
-const HIGH_WATER_CHARS = 4 * 1024 * 1024;
-const LOW_WATER_CHARS = 1024 * 1024;
+import { CellEvents } from "../cell-events.ts";
 
 export interface FlowControl {
   pause(): void;
   resume(): void;
 }
 
-/** The events of one cell between the process that reports them and the caller that iterates over them. */
-export class CellRun {
+/** One cell on its way through the process that reports its events. */
+export class CellRun extends CellEvents {
   readonly cell: number;
   readonly #flow: FlowControl;
-  #events: ExecutionEvent[] = [];
-  #waitingChars = 0;
-  #wake: (() => void) | undefined;
-  #ended = false;
-  #failure: Error | undefined;
-  #abandoned = false;
 
   constructor(cell: number, flow: FlowControl) {
+    super();
     this.cell = cell;
     this.#flow = flow;
   }
 
-  push(event: ExecutionEvent): void {
-    if (this.#ended) return;
-    if (event.type === "done") this.#ended = true;
-    if (this.#abandoned) return;
-    this.#events.push(event);
-    this.#waitingChars += charsOf(event);
-    if (this.#waitingChars > HIGH_WATER_CHARS) this.#flow.pause();
-    this.#wake?.();
+  protected hold(held: boolean): void {
+    if (held) this.#flow.pause();
+    else this.#flow.resume();
   }
-
-  /** The kernel broke: the iteration ends by throwing, after the events that came before. */
-  fail(error: Error): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#failure = error;
-    this.#wake?.();
-  }
-
-  get ended(): boolean {
-    return this.#ended;
-  }
-
-  async *events(): AsyncGenerator<ExecutionEvent, void> {
-    try {
-      for (;;) {
-        const events = this.#events.splice(0);
-        for (const event of events) {
-          yield event;
-          this.#waitingChars -= charsOf(event);
-          if (this.#waitingChars < LOW_WATER_CHARS) this.#flow.resume();
-        }
-        if (this.#events.length > 0) continue;
-        if (this.#failure) throw this.#failure;
-        if (this.#ended) return;
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-      }
-    } finally {
-      // Whoever stopped listening must not hold the kernel back for ever.
-      this.#abandoned = true;
-      this.#events = [];
-      this.#flow.resume();
-    }
-  }
-}
-
-/** What an event takes, near enough. */
-export function charsOf(event: ExecutionEvent): number {
-  if (event.type === "stream") return event.text.length;
-  if (event.type === "error") return event.name.length + event.message.length + jsonChars(event.traceback);
-  return "data" in event ? jsonChars(event.data) : PIECE_CHARS;
-}
-
-/** What an empty object, a number or a key costs besides its text. */
-const PIECE_CHARS = 32;
-
-function jsonChars(value: unknown): number {
-  if (typeof value === "string") return value.length + PIECE_CHARS;
-  if (typeof value !== "object" || value === null) return PIECE_CHARS;
-  let chars = PIECE_CHARS;
-  for (const [key, inner] of Object.entries(value)) chars += key.length + jsonChars(inner);
-  return chars;
 }

@@ -1,5 +1,6 @@
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
+import { charsOf } from "../cell-events.ts";
 import type {
   ExecuteOptions,
   Inspection,
@@ -11,7 +12,7 @@ import type {
   PrepareOptions,
   Variable,
 } from "../kernel.ts";
-import { CellRun, charsOf } from "./cell-run.ts";
+import { CellRun } from "./cell-run.ts";
 import { isRecord, parseEvent } from "./events.ts";
 import type { CellRequest, Report } from "./host/frames.ts";
 import { KernelPackages, type KernelPackagesParts } from "./kernel-packages.ts";

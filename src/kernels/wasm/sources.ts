@@ -15,6 +15,7 @@ const pythonModules: [name: string, folder: string][] = [
   ["mime", preludeDir],
   ["value_json", preludeDir],
   ["variables", preludeDir],
+  ["text_streams", preludeDir],
   ["imports", preludeDir],
   ["matplotlib_figures", preludeDir],
   ["plotly_summary", preludeDir],

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { WarmSlot } from "../kernel.ts";
+import { deferred, readyInTime } from "../starting.ts";
 import { createDenoDir } from "./deno-dir.ts";
 import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
@@ -74,7 +75,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   void closed.then(({ reason, exit }) => ready.reject(startFailed(`${reason} ${exit.stderr}`.trim())));
 
   try {
-    const python = await beforeTimeout(ready.promise, options);
+    const python = await readyInTime(ready.promise, { ...options, who: "The kernel" });
     const pid = process.pid;
     if (pid === undefined) throw startFailed("bubblewrap did not say which process it started.");
     const watchdog = new Watchdog({
@@ -125,23 +126,6 @@ export function describe(python: string, walls: string[], notes: string[]): Wasm
   return { provider: "wasm", language: "python", description, walls, ...(notes.length > 0 ? { notes } : {}) };
 }
 
-async function beforeTimeout<T>(ready: Promise<T>, options: KernelStart): Promise<T> {
-  const { signal, startTimeoutMs } = options;
-  const stopped = deferred<never>();
-  const timer = setTimeout(() => {
-    const message = `The kernel was not ready after ${startTimeoutMs / 1000} s.`;
-    stopped.reject(new CellwrightError("kernel_start_timeout", message));
-  }, startTimeoutMs);
-  const abort = () => stopped.reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([ready, stopped.promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", abort);
-  }
-}
-
 function startFailed(detail: string): CellwrightError {
   return new CellwrightError("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
 }
@@ -152,17 +136,4 @@ function closedReason(exit: ProcessExit): string {
   if (exit.signal === "SIGTRAP") return "The kernel ran out of memory: its JavaScript heap is full.";
   if (exit.signal) return `The kernel was killed by ${exit.signal}.`;
   return exit.code === null ? "The kernel could not be started." : `The kernel exited with code ${exit.code}.`;
-}
-
-/** `Promise.withResolvers`, which Node 20 does not have. */
-function deferred<T>() {
-  let resolve: (value: T) => void = () => {};
-  let reject: (reason: unknown) => void = () => {};
-  const promise = new Promise<T>((onValue, onError) => {
-    resolve = onValue;
-    reject = onError;
-  });
-  // It may be rejected after the wait for it is over.
-  promise.catch(() => {});
-  return { promise, resolve, reject };
 }

@@ -1,6 +1,7 @@
 """What a kernel has that ipykernel's does not, put into place: whether ours started it or somebody else did."""
 
 import builtins
+import functools
 import json
 import logging
 import re
@@ -10,10 +11,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import clear_output, display
 from jupyter_client.session import json_default
 
-from _cellwright import hints, mime, pip_lines, shell, typing_in, variables
+from _cellwright import hints, mime, pip_lines, shell, text_streams, variables
+from _cellwright.descriptors import Descriptors
 from _cellwright.outbox import Outbox
 from _cellwright.output import Output
-from _cellwright.streams import Descriptors, Stream
 
 
 def show(data):
@@ -29,9 +30,11 @@ def redirect(app, journal):
     app.session.pack = _pack
     app.kernel.attach(output, outbox)
     Descriptors(output).capture()
-    sys.stdout = sys.__stdout__ = Stream(output, "stdout", 1)
-    sys.stderr = sys.__stderr__ = Stream(output, "stderr", 2)
-    sys.stdin = sys.__stdin__ = typing_in.NoStdin()
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        stream = text_streams.Stream(name, fd, functools.partial(output.write, name), output.flush_and_wait)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.stdin = sys.__stdin__ = text_streams.NoStdin()
     # ipykernel's own complaints would be shown as the newest cell's output.
     for logger in (app.log, logging.getLogger("tornado")):
         logger.handlers[:] = [logging.NullHandler()]

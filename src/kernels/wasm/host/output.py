@@ -1,9 +1,7 @@
 """What a cell prints, on its way out: in order, by the line, within a limit, and known to be that cell's."""
 
-import codecs
 import collections
 import contextvars
-import io
 import json
 
 # What one cell may send. Our process keeps far less than this; beyond it, sending would only cost time.
@@ -130,70 +128,3 @@ class Output:
             return
         for start in range(0, len(text), _PIECE_CHARS):
             self._send_stream(is_stderr, cell.tag, text[start : start + _PIECE_CHARS])
-
-
-class Stream(io.TextIOBase):
-    """`sys.stdout` and `sys.stderr`."""
-
-    encoding = "utf-8"
-    errors = "replace"
-    line_buffering = True
-
-    def __init__(self, output, is_stderr):
-        self._output = output
-        self._is_stderr = is_stderr
-        self.name = "<stderr>" if is_stderr else "<stdout>"
-        self.mode = "w"
-        self.buffer = Bytes(self)
-
-    def write(self, text):
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._output.write(self._is_stderr, text)
-        return len(text)
-
-    def flush(self):
-        self._output.flush()
-
-    def fileno(self):
-        return 2 if self._is_stderr else 1
-
-    def writable(self):
-        return True
-
-    def isatty(self):
-        return False
-
-    def reconfigure(self, **_options):
-        self.flush()
-
-    def close(self):
-        # A library that closes "its" stdout must not take the next cell's output away.
-        self.flush()
-
-
-class Bytes(io.BufferedIOBase):
-    """The binary side of a stream, also fed by writes to the file descriptor. A character may come in two pieces."""
-
-    def __init__(self, stream):
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def write(self, data):
-        data = bytes(data)
-        text = self._decoder.decode(data)
-        if text:
-            self._stream.write(text)
-        return len(data)
-
-    def flush(self):
-        self._stream.flush()
-
-    def fileno(self):
-        return self._stream.fileno()
-
-    def writable(self):
-        return True
-
-    def close(self):
-        self.flush()

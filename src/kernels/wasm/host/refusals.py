@@ -4,16 +4,13 @@ import _thread
 import builtins
 import errno
 import getpass
-import io
 import os
 import socket
 import subprocess
 import threading
 
-_INPUT = (
-    "Nobody can type into this kernel, so input() and getpass() have no answer. "
-    "Assign the value to a variable in the code, or pass it in with the call's variables."
-)
+from _cellwright import text_streams
+
 _PROCESS = (
     "This kernel cannot start processes: it runs in WebAssembly and has no shell. "
     "Do it in Python itself (shutil, pathlib, zipfile, sqlite3, …)."
@@ -28,37 +25,12 @@ _NETWORK = (
 )
 
 
-class _NoInput(io.TextIOBase):
-    """`sys.stdin`."""
-
-    encoding = "utf-8"
-    name = "<stdin>"
-
-    def readable(self):
-        return True
-
-    def fileno(self):
-        return 0
-
-    def read(self, *_args):
-        raise EOFError(_INPUT)
-
-    def readline(self, *_args):
-        raise EOFError(_INPUT)
-
-    def readlines(self, *_args):
-        raise EOFError(_INPUT)
-
-    def __next__(self):
-        raise EOFError(_INPUT)
-
-
 def install(sys):
     def no_input(prompt="", /):
-        raise EOFError(_INPUT)
+        raise EOFError(text_streams.NOBODY_TYPES)
 
     def no_getpass(prompt="Password: ", stream=None, **_options):
-        raise EOFError(_INPUT)
+        raise EOFError(text_streams.NOBODY_TYPES)
 
     def no_process(*_args, **_options):
         raise OSError(errno.ENOTSUP, _PROCESS)
@@ -69,7 +41,7 @@ def install(sys):
     def no_network(*args, **_options):
         raise OSError(errno.ENETUNREACH, _NETWORK.format(_place(args)))
 
-    sys.stdin = sys.__stdin__ = _NoInput()
+    sys.stdin = sys.__stdin__ = text_streams.NoStdin()
     builtins.input = no_input
     getpass.getpass = no_getpass
 

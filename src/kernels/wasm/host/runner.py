@@ -4,6 +4,7 @@ import asyncio
 import base64
 import builtins
 import contextvars
+import functools
 import importlib
 
 # `invalidate_caches` imports it: without it in the snapshot, each start would load it and all it needs, for 0.2 s.
@@ -18,14 +19,15 @@ import time
 from pyodide.ffi import run_sync
 from pyodide.webloop import WebLoop
 
-from _cellwright import failure, mime, needs, output as outputs, plots, refusals, showing, source, value_json, variables
+from _cellwright import failure, mime, needs, output as outputs, plots, refusals, showing, source
+from _cellwright import text_streams, value_json, variables
 
 _SLEEP_SLICE_S = 0.02
 
 _namespace = sys.modules["__main__"].__dict__
 _output = outputs.Output()
-_stdout = outputs.Stream(_output, False)
-_stderr = outputs.Stream(_output, True)
+_stdout = text_streams.Stream("stdout", 1, functools.partial(_output.write, False), _output.flush)
+_stderr = text_streams.Stream("stderr", 2, functools.partial(_output.write, True), _output.flush)
 _compiler = source.Compiler()
 # All cells run in one context: what a cell sets in a context variable is there in the next.
 _context = contextvars.copy_context()

@@ -1,79 +1,12 @@
-"""`sys.stdout` and `sys.stderr`, and what is written to their file descriptors past them: by C code, by processes."""
+"""What is written to descriptors 1 and 2 past `sys.stdout` and `sys.stderr`: by C code, by processes."""
 
 import codecs
 import fcntl
-import io
 import os
 import select
 import threading
 
 _READ_BYTES = 64 * 1024
-
-
-class Stream(io.TextIOBase):
-    encoding = "utf-8"
-    errors = "replace"
-    line_buffering = True
-    mode = "w"
-
-    def __init__(self, output, name, fd):
-        self._output = output
-        self._stream_name = name
-        self._fd = fd
-        self.name = f"<{name}>"
-        self.buffer = Bytes(self)
-
-    def write(self, text):
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._output.write(self._stream_name, text)
-        return len(text)
-
-    def flush(self):
-        self._output.flush_and_wait()
-
-    def fileno(self):
-        return self._fd
-
-    def writable(self):
-        return True
-
-    def isatty(self):
-        return False
-
-    def reconfigure(self, **_options):
-        self.flush()
-
-    def close(self):
-        # A library that closes "its" stdout must not take the next cell's output away.
-        self.flush()
-
-
-class Bytes(io.BufferedIOBase):
-    """The binary side of a stream. A character may come in two pieces."""
-
-    def __init__(self, stream):
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def write(self, data):
-        data = bytes(data)
-        text = self._decoder.decode(data)
-        if text:
-            self._stream.write(text)
-        return len(data)
-
-    def flush(self):
-        self._stream.flush()
-
-    def fileno(self):
-        return self._stream.fileno()
-
-    def writable(self):
-        return True
-
-    def close(self):
-        self.flush()
 
 
 class Descriptors:
