@@ -120,8 +120,9 @@ const a4 = breakOut({
   what: "another session's files, key, sockets, journal; sockets of zygote and server",
   prepare(_, { neighbour, dataDir }) {
     const connection = JSON.parse(readFileSync(join(neighbour, "run/sockets/connection.json"), "utf8"));
-    const zygotes = readdirSync(dataDir, { recursive: true }).filter((name) => /zygotes\/[^/]+\.sock$/.test(name));
-    return { key: connection.key, zygote: zygotes.map((name) => join(dataDir, name))[0] ?? "" };
+    const folder = join(dataDir, "state/zygotes");
+    const [socket = ""] = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".sock"));
+    return { key: connection.key, zygote: join(folder, socket) };
   },
   ways: ({ neighbour, sessions, key, zygote }) => ({
     "its file": `out = read(${q(join(neighbour, "workspace/secret.txt"))})`,

@@ -163,7 +163,8 @@ export function testPlanted({
       await expectRefused("fifo");
       expect((await workspace.list(".")).entries).toMatchObject([{ kind: "other", sizeBytes: 0 }]);
       await workspace.mark();
-      expect(Date.now() - start).toBeLessThan(1_000);
+      // It would be for ever.
+      expect(Date.now() - start).toBeLessThan(10_000);
       await workspace.remove("fifo");
       // The control: a plain read of the same thing is still waiting when its time is up.
       execFileSync("mkfifo", [inside("fifo")]);

@@ -11,7 +11,8 @@ import { programPath, startStdio, temporaryDataDir } from "../support/program.ts
 import { describeWith } from "../support/requirements.ts";
 
 const run = promisify(execFile);
-const INSTALL_MS = 180_000;
+/** A minute where nothing else runs, and where all of it has to be fetched. */
+const INSTALL_MS = 400_000;
 
 describeWith("index", "packages from the index", () => {
   test(
@@ -27,17 +28,16 @@ describeWith("index", "packages from the index", () => {
         expect(reply.text).toContain(expected);
         expect(reply.execution.status).toBe("ok");
       };
-      await ask("import sympy\nsympy.integrate(sympy.Symbol('x') ** 2)", "x**3/3");
+      await ask("import networkx as nx\nnx.path_graph(4).size()", "3");
       await ask(
-        '# /// script\n# dependencies = ["networkx>=3"]\n# ///\nimport networkx as nx\nnx.path_graph(4).size()',
-        "3",
+        '# /// script\n# dependencies = ["tabulate>=0.9"]\n# ///\nimport tabulate\ntabulate.tabulate([[7]])',
+        "7",
       );
       const told = await client.call("install_packages", { session_id, packages: ["pydantic", "openpyxl"] });
       expect(told.text).toMatch(/pydantic.core/);
       await ask("import pydantic, openpyxl\npydantic.TypeAdapter(int).validate_python('7'), kept", "(7, [1, 2])");
-      await ask("import plotly.graph_objects as go\nlen(go.Figure(go.Scatter(y=[1, 2])).data)", "1");
       const listed = await run(process.execPath, [programPath, "packages", "list", "--data-dir", client.dataDir]);
-      expect(listed.stdout).toMatch(/sympy \d/);
+      expect(listed.stdout).toMatch(/networkx \d/);
     },
     INSTALL_MS,
   );
