@@ -299,7 +299,9 @@ export function testBash(contract: BashContract): void {
     test("leaves jobs in the background alone", async () => {
       const { kernel } = await shared();
       const late: ExecutionEvent[] = [];
-      await run(kernel, "rm -f go; (until [ -e go ]; do sleep 0.02; done; echo survived) & job=$!", {
+      // One that runs: bash itself makes it deaf to the interrupt, after it has been forked.
+      const job = "(touch begun; until [ -e go ]; do sleep 0.02; done; echo survived) & job=$!";
+      await run(kernel, `rm -f go begun; ${job}; until [ -e begun ]; do sleep 0.02; done`, {
         onLate: (event) => late.push(event),
       });
       await runUntilReady(kernel, "echo ready; sleep 600", () => kernel.interrupt?.());

@@ -12,6 +12,11 @@ function traceback(events: ExecutionEvent[]): string {
   return failure(events)?.traceback.join("\n") ?? "";
 }
 
+test("magics are loaded before a cell can be interrupted in their import", async () => {
+  const modules = "[f'IPython.core.magics.{name}' in sys.modules for name in ('execution', 'script', 'osm')]";
+  expect(result(await run(kernel, `import sys\n${modules}`))).toBe("[True, True, True]");
+});
+
 describe("an interrupt", () => {
   const interruptible = {
     "a sleep": "import time; time.sleep(100)",

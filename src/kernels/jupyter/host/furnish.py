@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 
+from IPython.core import magics
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import clear_output, display
 from jupyter_client.session import json_default
@@ -15,6 +16,11 @@ from _cellwright import hints, mime, pip_lines, shell, text_streams, variables
 from _cellwright.descriptors import Descriptors
 from _cellwright.outbox import Outbox
 from _cellwright.output import Output
+
+# The newest IPython imports its magics when they are first used. Their classes fill one table while they are made: an
+# interrupt in the middle of that would mix them up for as long as the kernel lives.
+for _name in dir(magics):
+    getattr(magics, _name)
 
 
 def show(data):
