@@ -42,6 +42,33 @@ describe("an interrupt", () => {
     expect(result(await run(kernel, "kept"))).toBe("'still here'");
   });
 
+  test("does not break off what holds the locks of all output, and comes right after it", async () => {
+    const code = `
+import signal, sys, time
+time.sleep(0.1)
+output = sys.stdout._write.func.__self__
+library = {'output': output, 'look': output.before_write, 'signal': signal, 'passed': []}
+exec(compile("""
+def hit():
+    output.before_write = look
+    signal.raise_signal(signal.SIGINT)
+    passed.append(True)
+""", 'library.py', 'exec'), library)
+output.before_write = library['hit']
+print('x', flush=True)
+while True: pass`;
+    expect(failure(await run(kernel, code))).toMatchObject({ name: "KeyboardInterrupt" });
+    expect(result(await run(kernel, "library['passed']"))).toBe("[True]");
+  });
+
+  test("comes at any moment of a flood, and the next cell is heard", async () => {
+    for (let round = 0; round < 40; round += 1) {
+      const events = await runUntilReady(kernel, "while True: print('ready', flush=True)", () => kernel.interrupt());
+      expect(failure(events)).toMatchObject({ name: "KeyboardInterrupt" });
+      expect(text(await run(kernel, `print(${round})`))).toBe(`${round}\n`);
+    }
+  });
+
   test("comes a second time to a cell that caught the first", async () => {
     const code = `
 try:

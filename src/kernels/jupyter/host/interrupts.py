@@ -3,6 +3,7 @@ SIGINT, aimed: it ends the code of the cell that runs, and never the kernel's ow
 KeyboardInterrupt wherever it happens to be, which loses replies, and drops a signal that comes a moment too early.
 """
 
+import _thread
 import asyncio
 import collections
 import signal
@@ -19,6 +20,8 @@ _NOTICE_SECONDS = 0.05
 # A signal that comes so soon after a cell's beginning may have been meant for the one before: it has to be confirmed.
 _doubt_seconds = 0.05
 _REMEMBERED = 20
+# By then code that must not be broken off is mostly over.
+_SHELTER_SECONDS = 0.005
 
 _cell_id = None
 _began = 0
@@ -28,10 +31,19 @@ _task = None
 _drawing = False
 # Cells that are to be interrupted; some before they have begun.
 _named = collections.deque(maxlen=_REMEMBERED)
+_sheltered = set()
+# One has come while the cell was in something sheltered.
+postponed = False
 
 
 def is_of_cell(filename):
     return filename.startswith(CELL_FILES) or filename == script_file
+
+
+def sheltered(function):
+    """Of ours, called by cells, and not to be broken off: threads wait for its locks. See `deliver`."""
+    _sheltered.add(function.__code__)
+    return function
 
 
 class Drawing:
@@ -76,9 +88,10 @@ def trust():
 
 
 def begin(cell_id):
-    global _cell_id, _began, _hits, _pending
+    global _cell_id, _began, _hits, _pending, postponed
     install()
     _hits = 0
+    postponed = False
     _began = time.monotonic()
     _cell_id = cell_id
     _pending = cell_id in _named
@@ -106,34 +119,69 @@ def check():
 def ask(cell_id, loop):
     """In the control thread, after a signal was sent: it may have come before the cell did, or been doubted."""
     _named.append(cell_id)
-    loop.call_later(_NOTICE_SECONDS, _make_sure, cell_id)
+    loop.call_later(_NOTICE_SECONDS, _make_sure, cell_id, loop)
 
 
-def _make_sure(cell_id):
-    if cell_id == _cell_id and not happened():
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+def _make_sure(cell_id, loop):
+    """Until it is noticed: a signal that comes just before the thread goes to sleep in C does not wake it."""
+    if cell_id != _cell_id or happened():
+        return
+    _signal_main_thread()
+    # A handler of the cell's own is not told twice more.
+    if signal.getsignal(signal.SIGINT) is _on_signal:
+        loop.call_later(_NOTICE_SECONDS, _make_sure, cell_id, loop)
+
+
+def _signal_main_thread():
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
 def _on_signal(_number, frame):
-    global _hits, _pending
+    global _hits, _pending, postponed
     if _cell_id is None:
         return
     if _cell_id not in _named and time.monotonic() < _began + _doubt_seconds:
         return
     _hits += 1
-    if _drawing or _is_in_cell(frame):
-        # In a task, KeyboardInterrupt would leave the event loop, and with it the kernel.
-        raise KeyboardInterrupt if _task is None else asyncio.CancelledError
-    if _task is not None:
+    is_in_cell, is_sheltered = _look_at(frame)
+    postponed = is_in_cell and is_sheltered
+    if postponed:
+        # For the case that nobody delivers it.
+        _thread.start_new_thread(_signal_again, (_cell_id,))
+    elif _drawing or is_in_cell:
+        _break_off()
+    elif _task is not None:
         _task.get_loop().call_soon_threadsafe(_task.cancel)
     else:
         # Nothing of ours is broken off: the cell has not begun, or it is over, or its failure is being told.
         _pending = True
 
 
-def _is_in_cell(frame):
+def deliver():
+    """After what was sheltered, when an interrupt was postponed."""
+    global postponed
+    if postponed and threading.get_ident() == threading.main_thread().ident:
+        postponed = False
+        _break_off()
+
+
+def _break_off():
+    # In a task, KeyboardInterrupt would leave the event loop, and with it the kernel.
+    raise KeyboardInterrupt if _task is None else asyncio.CancelledError
+
+
+def _look_at(frame):
+    """Whether it is the cell that runs, and whether it is in something of ours that must not be broken off."""
+    is_sheltered = False
     while frame is not None:
         if is_of_cell(frame.f_code.co_filename):
-            return True
+            return True, is_sheltered
+        is_sheltered = is_sheltered or frame.f_code in _sheltered
         frame = frame.f_back
-    return False
+    return False, is_sheltered
+
+
+def _signal_again(cell_id):
+    time.sleep(_SHELTER_SECONDS)
+    if cell_id == _cell_id and postponed:
+        _signal_main_thread()

@@ -2,11 +2,16 @@
 
 import os
 import threading
+from time import monotonic, sleep
+
+from _cellwright import interrupts
 
 # Messages that ZeroMQ takes in for a server that does not read. Then the sending thread waits, and nothing is dropped.
 HIGH_WATER_MARK = 256
 
-_NAP_SECONDS = 0.1
+# Naps, not conditions: whoever waits may be interrupted, and must not have a lock then.
+_NAP_SECONDS = 0.0002
+_LONGEST_NAP_SECONDS = 0.01
 
 
 class Outbox:
@@ -15,7 +20,7 @@ class Outbox:
         self.waiting_bytes = 0
         self._thread = thread
         self._journal = journal
-        self._moved = threading.Condition()
+        self._lock = threading.Lock()
         self._pid = os.getpid()
         self._send = thread._really_send
         self._schedule_send = thread.send_multipart
@@ -32,22 +37,27 @@ class Outbox:
         self._thread.schedule(lambda: self._thread.io_loop.call_later(seconds, act))
 
     def wait_for_room(self, limit):
-        if self._can_wait():
-            with self._moved:
-                while self.waiting_bytes > limit:
-                    self._moved.wait(_NAP_SECONDS)
+        self._wait(limit, float("inf"))
 
     def wait_until_sent(self, seconds):
-        if self._can_wait():
-            with self._moved:
-                self._moved.wait_for(lambda: self.waiting_bytes == 0, seconds)
+        self._wait(0, seconds)
+
+    def _wait(self, limit, seconds):
+        if not self._can_wait():
+            return
+        end = monotonic() + seconds
+        nap = _NAP_SECONDS
+        while self.waiting_bytes > limit and monotonic() < end:
+            sleep(nap)
+            nap = min(nap * 2, _LONGEST_NAP_SECONDS)
 
     def _can_wait(self):
         """The sending thread cannot wait for itself, nor a fork for a thread it does not have."""
         return threading.current_thread() is not self._thread.thread and self._pid == os.getpid()
 
+    @interrupts.sheltered
     def _send_multipart(self, frames, *args, **options):
-        with self._moved:
+        with self._lock:
             self.waiting_bytes += _bytes_of(frames)
         self._schedule_send(frames, *args, **options)
 
@@ -59,9 +69,8 @@ class Outbox:
                 self._journal.write(frames)
             return self._send(frames, *args, **options)
         finally:
-            with self._moved:
+            with self._lock:
                 self.waiting_bytes -= _bytes_of(frames)
-                self._moved.notify_all()
 
 
 def _bytes_of(frames):

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 
-from _cellwright import mime
+from _cellwright import interrupts, mime
 
 # What one cell may show. The server keeps far less than this; beyond it, sending would only cost time.
 MAX_CELL_CHARS = 64 * 1024 * 1024
@@ -92,11 +92,17 @@ class Output:
         return self._latest
 
     def write(self, name, text):
+        self._put(name, text)
+        if interrupts.postponed:
+            interrupts.deliver()
+        if self._outbox.waiting_bytes > _MAX_WAITING_BYTES:
+            self.hold_back()
+
+    @interrupts.sheltered
+    def _put(self, name, text):
         with self._lock:
             self._look_at_descriptors()
             self.append(_current.get(self._latest), name, text)
-        if self._outbox.waiting_bytes > _MAX_WAITING_BYTES:
-            self.hold_back()
 
     def hold_back(self):
         """Waits while the server does not take what has been said."""
@@ -127,6 +133,7 @@ class Output:
             self._next_look = now + _LOOK_SECONDS
             self.before_write()
 
+    @interrupts.sheltered
     def flush(self):
         """Whether there was anything to be sent."""
         with self._lock:
@@ -137,9 +144,13 @@ class Output:
 
     def flush_and_wait(self):
         """What was written gets out, though code that follows may never let another thread run."""
-        if self.flush():
+        had_text = self.flush()
+        if interrupts.postponed:
+            interrupts.deliver()
+        if had_text:
             self._outbox.wait_until_sent(_LONGEST_FLUSH_SECONDS)
 
+    @interrupts.sheltered
     def flush_if_free(self):
         """For the sending thread and others that must not wait for one that waits for them. False: try again."""
         if not self._lock.acquire(blocking=False):
