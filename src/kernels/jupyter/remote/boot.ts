@@ -8,6 +8,7 @@ import type { JupyterChannel } from "../channel.ts";
 import { hostDir, preludeDir } from "../cold.ts";
 import { isRecord } from "../events.ts";
 import { createMessage } from "../message.ts";
+import { lossOf } from "./loss.ts";
 
 export interface LiveRequest {
   /** On the server: absolute, or from its user's home. It is made if it is not there. */
@@ -50,7 +51,8 @@ export async function bootKernel(
     for (;;) {
       const { done, value } = await reader.next();
       signal.throwIfAborted();
-      if (done) throw new CellwrightError("kernel_start_failed", (await channel.closed).reason);
+      const loss = done ? (await channel.closed).reason : lossOf(value);
+      if (loss !== undefined) throw new CellwrightError("kernel_start_failed", loss);
       const isReply = value.header.msg_type === "execute_reply" && value.parent.msg_id === message.header.msg_id;
       if (isReply) return aboutOf(value.content);
     }

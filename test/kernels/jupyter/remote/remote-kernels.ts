@@ -52,14 +52,15 @@ export function remoteKernels(python: string, settings: JupyterServerSettings = 
     server,
     async start(changes: Partial<JupyterServerConfig> = {}, language: Language = "python"): Promise<RemoteTestKernel> {
       sessions += 1;
+      const session = String(sessions);
       const { home } = await jupyter();
-      const workspaceDir = join(home, "cellwright", String(sessions));
-      const runDir = join(folder, String(sessions), "run");
+      const workspaceDir = join(home, "cellwright", session);
+      const runDir = join(folder, session, "run");
       await mkdir(runDir, { recursive: true });
       const kernel = await startRemote({
         server: await server(changes),
         language,
-        workingDir: `cellwright/${sessions}`,
+        workingDir: `cellwright/${session}`,
         runDir,
         startTimeoutMs: 60_000,
         signal: AbortSignal.timeout(60_000),
