@@ -43,23 +43,37 @@ describe("an interrupt", () => {
     expect(result(await run(kernel, "kept"))).toBe("'still here'");
   });
 
-  test("does not break off what holds the locks of all output, and comes right after it", async () => {
-    const code = `
+  /** A cell that is interrupted where `place` of our output stands, with its locks held, in code that is not the cell's. */
+  const interruptedIn = (place: string, then: string) => `
 import signal, sys, time
 time.sleep(0.1)
 output = sys.stdout._write.func.__self__
-library = {'output': output, 'look': output.before_write, 'signal': signal, 'passed': []}
+library = {'owner': ${place.replace(/\.\w+$/, "")}, 'signal': signal, 'passed': []}
 exec(compile("""
-def hit():
-    output.before_write = look
+real = owner.${place.replace(/^.*\./, "")}
+def hit(*args, **options):
+    owner.${place.replace(/^.*\./, "")} = real
     signal.raise_signal(signal.SIGINT)
     passed.append(True)
+    return real(*args, **options)
+owner.${place.replace(/^.*\./, "")} = hit
 """, 'library.py', 'exec'), library)
-output.before_write = library['hit']
-print('x', flush=True)
-while True: pass`;
+${then}`;
+
+  test("does not break off what holds the locks of all output, and comes right after it", async () => {
+    const code = interruptedIn("output.before_write", "print('x', flush=True)\nwhile True: pass");
     expect(failure(await run(kernel, code))).toMatchObject({ name: "KeyboardInterrupt" });
     expect(result(await run(kernel, "library['passed']"))).toBe("[True]");
+  });
+
+  test.each([
+    ["in a display that is the last thing a cell does", "display('last')"],
+    ["while figures are drawn, after the cell's own code", "plt.plot([1, 2, 3]);"],
+  ])("nor what sends, %s: the cell ends, and the next one is heard", async (_where, then) => {
+    await run(kernel, "import matplotlib.pyplot as plt\nplt.close('all')");
+    const events = await run(kernel, interruptedIn("output._outbox._schedule_send", then));
+    expect(events.filter(({ type }) => type === "done")).toHaveLength(1);
+    expect(result(await run(kernel, "plt.close('all')\nlibrary['passed']"))).toBe("[True]");
   });
 
   test("comes at any moment of a flood, and the next cell is heard", async () => {

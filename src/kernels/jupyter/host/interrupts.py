@@ -7,6 +7,7 @@ import _thread
 import asyncio
 import collections
 import signal
+import sys
 import threading
 import time
 
@@ -98,9 +99,10 @@ def begin(cell_id):
 
 
 def end():
-    global _cell_id, _pending
+    global _cell_id, _pending, postponed
     _cell_id = None
     _pending = False
+    postponed = False
 
 
 def happened():
@@ -144,11 +146,12 @@ def _on_signal(_number, frame):
         return
     _hits += 1
     is_in_cell, is_sheltered = _look_at(frame)
-    postponed = is_in_cell and is_sheltered
+    can_break_off = is_in_cell or _drawing
+    postponed = can_break_off and is_sheltered
     if postponed:
         # For the case that nobody delivers it.
         _thread.start_new_thread(_signal_again, (_cell_id,))
-    elif _drawing or is_in_cell:
+    elif can_break_off:
         _break_off()
     elif _task is not None:
         _task.get_loop().call_soon_threadsafe(_task.cancel)
@@ -158,9 +161,12 @@ def _on_signal(_number, frame):
 
 
 def deliver():
-    """After what was sheltered, when an interrupt was postponed."""
+    """After what was sheltered, when an interrupt was postponed. The kernel's own code is not broken off here, either."""
     global postponed
-    if postponed and threading.get_ident() == threading.main_thread().ident:
+    if not postponed or threading.get_ident() != threading.main_thread().ident:
+        return
+    is_in_cell, is_sheltered = _look_at(sys._getframe())
+    if (is_in_cell or _drawing) and not is_sheltered:
         postponed = False
         _break_off()
 
@@ -171,7 +177,7 @@ def _break_off():
 
 
 def _look_at(frame):
-    """Whether it is the cell that runs, and whether it is in something of ours that must not be broken off."""
+    """Whether the cell's code is on the stack, and whether something of ours below it must not be broken off."""
     is_sheltered = False
     while frame is not None:
         if is_of_cell(frame.f_code.co_filename):
