@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { bareEnv } from "../kernels/jupyter/session-packages.ts";
 import { wheel } from "../kernels/packages/wheels.ts";
+import { gatedCell, gatesOf } from "../support/gated-cell.ts";
 import { processesOf } from "../support/processes.ts";
 import {
   type HttpProgram,
@@ -77,8 +78,7 @@ describeWith("localKernels", "local Python and bash", () => {
 
   test("variables can be seen while a cell runs", async () => {
     const { session_id } = (await client.run("import numpy as np\nmatrix = np.zeros((3, 4))")).execution;
-    const running = client.run("import time\nprint('in it', flush=True)\ntime.sleep(600)", { session_id, wait_s: 0 });
-    await running;
+    await client.run("import time\ntime.sleep(600)", { session_id, wait_s: 0 });
     const seen = await client.call("list_variables", { session_id });
     expect(seen.text).toContain("matrix");
     expect(seen.text).toContain("3");
@@ -141,23 +141,15 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     const first = await start(dataDir);
     const before = await first.client();
     const { session_id } = (await before.run("kept = 41")).execution;
-    const gate = join(dataDir, "sessions", session_id, "workspace", "go");
-    const code = [
-      "import os, time",
-      "print('before', flush=True)",
-      "while not os.path.exists('go'): time.sleep(0.05)",
-      "print('meanwhile', flush=True)",
-      "while not os.path.exists('end'): time.sleep(0.05)",
-      "print('after', flush=True)",
-      "kept + 1",
-    ].join("\n");
-    const running = await before.run(code, { session_id, wait_s: 1 });
+    const gates = gatesOf(join(dataDir, "sessions", session_id, "workspace"));
+    const running = await before.run(gatedCell, { session_id, wait_s: 0 });
     expect(running.execution.status).toBe("running");
+    await gates.begun();
     await first.stop("SIGKILL");
-    writeFileSync(gate, "");
+    gates.open("go");
     const second = await start(dataDir);
     const after = await second.client();
-    writeFileSync(join(dirname(gate), "end"), "");
+    gates.open("end");
     const { execution_id } = running.execution;
     const rest = await after.call("wait", { session_id, execution_id, wait_s: 30 });
     expect(rest.execution).toMatchObject({ status: "ok", execution_id });

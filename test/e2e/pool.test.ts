@@ -21,17 +21,22 @@ async function readStatus(client: TestClient): Promise<Status> {
   return JSON.parse(content?.text ?? "");
 }
 
-/** Which port a session is on: where something runs while its cell does. */
-async function portOf(client: TestClient, session_id: string): Promise<string> {
-  const cell = client.run("import time\ntime.sleep(1)", { session_id });
+/** The port of the one cell that runs, once it has got there: before that it can be stopped and nothing is lost. */
+async function runningOn(client: TestClient): Promise<string> {
   let found: string | undefined;
   await until("the cell to run", async () => {
     const { ports } = await readStatus(client);
     found = Object.keys(ports).find((name) => (ports[name]?.active_sessions ?? 0) > 0);
     return found !== undefined;
   });
-  await cell;
   return found ?? "";
+}
+
+async function portOf(client: TestClient, session_id: string): Promise<string> {
+  const cell = client.run("import time\ntime.sleep(1)", { session_id });
+  const port = await runningOn(client);
+  await cell;
+  return port;
 }
 
 async function answers(port: number): Promise<"somebody" | "nobody"> {
@@ -125,8 +130,8 @@ display(Picture())`;
 
   test("a cell that is cancelled is stopped on its sandbox too", async () => {
     const { session_id } = (await client.run("1")).execution;
-    const running = client.run("while True: pass", { session_id, wait_s: 0 });
-    await running;
+    await client.run("while True: pass", { session_id, wait_s: 0 });
+    await runningOn(client);
     const stopped = await client.call("interrupt", { session_id });
     expect(stopped.execution.status).toBe("interrupted");
     expect(stopped.text).toContain("state was lost");

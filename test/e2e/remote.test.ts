@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { gatedCell, gatesOf } from "../support/gated-cell.ts";
 import { freePort, startJupyterServer, type TestJupyterServer } from "../support/jupyter-server.ts";
 import { programPath, startHttp, startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
@@ -98,24 +98,16 @@ describeWith("jupyterServer", "sessions on a Jupyter server", (python) => {
     const first = await startHttp({ ...at(jupyter), dataDir });
     const before = await first.client();
     const { session_id } = (await before.run("kept = 41")).execution;
-    const folder = join(jupyter.home, "cellwright", session_id);
+    const gates = gatesOf(join(jupyter.home, "cellwright", session_id));
     await before.run("marked=kept-too", { session_id, language: "bash" });
-    const code = [
-      "import os, time",
-      "print('before', flush=True)",
-      "while not os.path.exists('go'): time.sleep(0.05)",
-      "print('meanwhile', flush=True)",
-      "while not os.path.exists('end'): time.sleep(0.05)",
-      "print('after', flush=True)",
-      "kept + 1",
-    ].join("\n");
-    const running = await before.run(code, { session_id, wait_s: 1 });
+    const running = await before.run(gatedCell, { session_id, wait_s: 0 });
     expect(running.execution.status).toBe("running");
+    await gates.begun();
     await first.stop("SIGKILL");
-    writeFileSync(join(folder, "go"), "");
+    gates.open("go");
     const second = await startHttp({ ...at(jupyter), dataDir });
     const after = await second.client();
-    writeFileSync(join(folder, "end"), "");
+    gates.open("end");
     const { execution_id } = running.execution;
     const rest = await after.call("wait", { session_id, execution_id, wait_s: 30 });
     expect(rest.execution).toMatchObject({ status: "ok", execution_id });
