@@ -244,6 +244,25 @@ describe("exceptions", () => {
     }
   });
 
+  test("in a form of a value leave that form out, and are told in anything else", async () => {
+    const shown = await run(
+      kernel,
+      "class Half:\n    def _repr_html_(self): 1 / 0\n    __repr__ = lambda _: 'half'\nHalf()",
+    );
+    expect(shown.map(({ type }) => type)).toEqual(["result", "done"]);
+    expect(result(shown)).toBe("half");
+    const code = `
+import threading
+inside, go = threading.Event(), threading.Event()
+class Slow:
+    def __repr__(self): inside.set(); go.wait(); return 'slow'
+thread = threading.Thread(target=display, args=(Slow(),)); thread.start()
+inside.wait()
+1 / 0`;
+    expect(failure(await run(kernel, code))).toMatchObject({ name: "ZeroDivisionError" });
+    await run(kernel, "go.set(); thread.join()");
+  });
+
   test("in a cell of many calls are cut in the middle", async () => {
     const code = "def a(n): return b(n)\ndef b(n): return 1 / 0 if n == 0 else a(n - 1)\na(300)";
     const lines = failure(await run(kernel, code))?.traceback ?? [];

@@ -9,9 +9,7 @@ class Forms(DisplayFormatter):
     def format(self, value, include=None, exclude=None):
         if mime.is_registered(value):
             return _ready(mime.bundle(value)), {}
-        # A form that cannot be made is left out, not complained about.
-        with self.parent.quietly():
-            data, metadata = super().format(value, include=include, exclude=exclude)
+        data, metadata = super().format(value, include=include, exclude=exclude)
         if not data and hasattr(type(value), "_ipython_display_"):
             # It has shown itself.
             return data, metadata

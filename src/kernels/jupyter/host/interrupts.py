@@ -99,9 +99,11 @@ def begin(cell_id):
 
 
 def end():
-    global _cell_id, _pending, postponed
+    global _cell_id, _pending, _drawing, postponed
     _cell_id = None
     _pending = False
+    # Its own end may have been broken off.
+    _drawing = False
     postponed = False
 
 

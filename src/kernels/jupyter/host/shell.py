@@ -1,10 +1,10 @@
 """IPython's shell, as far as what it shows and how cells are named differs from a notebook's."""
 
 import ast
-import contextlib
 import sys
 import warnings
 
+from IPython.core import formatters
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.error import UsageError
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -36,7 +36,6 @@ class Shell(ZMQInteractiveShell):
     script = None
     # How its value is to be told as JSON, if it is.
     value_style = None
-    _is_quiet = False
     _transformers = None
 
     def adapt(self):
@@ -51,14 +50,6 @@ class Shell(ZMQInteractiveShell):
     def init_display_formatter(self):
         self.display_formatter = Forms(parent=self)
         self.configurables.append(self.display_formatter)
-
-    @contextlib.contextmanager
-    def quietly(self):
-        was_quiet, self._is_quiet = self._is_quiet, True
-        try:
-            yield
-        finally:
-            self._is_quiet = was_quiet
 
     def transform_cell(self, raw_cell):
         """IPython's own words are no Python, so what is Python has none. Looking for them takes much longer."""
@@ -89,7 +80,8 @@ class Shell(ZMQInteractiveShell):
             self._tell({"ename": said, "evalue": "", "traceback": [said]})
 
     def showtraceback(self, exc_tuple=None, *args, **options):
-        if self._is_quiet:
+        if sys._getframe(1).f_globals is vars(formatters):
+            # A form that cannot be made is left out, not complained about.
             return
         error = failure.meant(self._get_exc_info(exc_tuple)[1])
         if self.is_classic and not isinstance(error, UsageError):
