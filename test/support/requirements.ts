@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { describe, test } from "vitest";
-import { testPython } from "./pythons.ts";
+import { type TestPython, testPython } from "./pythons.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -66,6 +66,12 @@ export function requirement(name: Requirement): { ok: boolean; path: string; rea
 export function describeWith(name: Requirement, title: string, suite: (path: string) => void): void {
   const { ok, path, reason } = requirement(name);
   describeFound(name, ok ? { found: path } : { reason }, { title, suite });
+}
+
+/** The same, once for the newest ipykernel and once for the oldest. */
+export function describeWithPythons(title: string, suite: (python: TestPython) => void): void {
+  describeWith("managedPython", `${title} (managed Python)`, () => suite("managed"));
+  describeWith("debianIpykernel", `${title} (Debian's Python)`, () => suite("debian"));
 }
 
 /** The same for what is found in another way. */

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { cpSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import type { ExecutionEvent } from "../../../src/execution.ts";
 import { adopt } from "../../../src/kernels/jupyter/adopt.ts";
 import { goneByLooking, lifeOf } from "../../../src/kernels/jupyter/kernel-process.ts";
@@ -11,6 +11,7 @@ import type { Zygote } from "../../../src/kernels/jupyter/zygote.ts";
 import { connectZygote } from "../../../src/kernels/jupyter/zygote-start.ts";
 import { compile } from "../../store/compiled.ts";
 import { type TestPython, testPython } from "../../support/pythons.ts";
+import { describeWith, describeWithPythons } from "../../support/requirements.ts";
 import { temporaryFolder, textOf } from "./forked-kernels.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -102,7 +103,7 @@ function ticks(folder: string): number {
   return Number(readFileSync(join(folder, "ticks"), "utf8") || 0);
 }
 
-describe.each<TestPython>(["managed", "debian"])("a server killed in mid-cell (%s Python)", (python) => {
+describeWithPythons("a server killed in mid-cell", (python) => {
   test("is followed by one that gets all that was printed meanwhile, and the end of the cell", async () => {
     const folder = await killedServer(["kept = 41", ticking], "tick 2", { python });
     const before = ticks(folder);
@@ -124,7 +125,7 @@ describe.each<TestPython>(["managed", "debian"])("a server killed in mid-cell (%
   });
 });
 
-describe("the next server", () => {
+describeWith("managedPython", "the next server", () => {
   test("hears of a cell that ended with an exception while nobody was there", async () => {
     const code = `${ticking}\n1 / 0`;
     const folder = await killedServer([code], "tick 2");

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Walls } from "../../../src/jail/walls.ts";
 import { createLocalProvider } from "../../../src/kernels/jupyter/local.ts";
 import type { Kernel } from "../../../src/kernels/kernel.ts";
 import { createLog } from "../../../src/log.ts";
 import { failure as failureOf, result, run, text } from "../../contracts/kernel.ts";
 import { environmentsConfig, type TestPython, testPython } from "../../support/pythons.ts";
-import { describeWith, requirement } from "../../support/requirements.ts";
+import { describeWith, describeWithPythons, requirement } from "../../support/requirements.ts";
 import { atEnd } from "../packages/clear-up.ts";
 import { serveFiles } from "../packages/stand-in.ts";
 import { failure } from "../packages/test-packages.ts";
@@ -92,7 +92,7 @@ async function cell(kernel: Kernel, code: string) {
 
 const install = (kernel: Kernel, ...requirements: string[]) => kernel.install?.(requirements, { signal: never });
 
-describe.each(["managed", "debian"] as const)("a running kernel (%s)", (python) => {
+describeWithPythons("a running kernel", (python) => {
   const session = sessionOf(python);
 
   test("says what a missing module needs, and imports it once it is installed, with its variables kept", async () => {
@@ -135,7 +135,7 @@ describe.each(["managed", "debian"] as const)("a running kernel (%s)", (python) 
   });
 });
 
-describe("a running kernel", () => {
+describeWith("managedPython", "a running kernel", () => {
   const session = sessionOf("managed", { initial: ["alpha"] });
 
   test("has what every session has", async () => {
@@ -191,24 +191,26 @@ describe("a running kernel", () => {
   });
 });
 
-describeWith("index", "packages of the real index", () => {
-  const session = sessionOf("managed", { env: process.env });
+describeWith("managedPython", "packages of the real index", () =>
+  describeWith("index", "in a running kernel", () => {
+    const session = sessionOf("managed", { env: process.env });
 
-  test("work in a kernel that was running before, pure and native ones", async () => {
-    const kernel = await session.kernel();
-    expect(result(await cell(kernel, "kept = 1; kept"))).toBe("1");
-    const code =
-      "%pip install -q humanize==4.9.0 msgspec\nimport humanize, msgspec\nhumanize.__version__, msgspec.json.decode(b'[1]'), kept";
-    expect(result(await cell(kernel, code))).toBe("('4.9.0', [1], 1)");
-  }, 180_000);
+    test("work in a kernel that was running before, pure and native ones", async () => {
+      const kernel = await session.kernel();
+      expect(result(await cell(kernel, "kept = 1; kept"))).toBe("1");
+      const code =
+        "%pip install -q humanize==4.9.0 msgspec\nimport humanize, msgspec\nhumanize.__version__, msgspec.json.decode(b'[1]'), kept";
+      expect(result(await cell(kernel, code))).toBe("('4.9.0', [1], 1)");
+    }, 180_000);
 
-  test.skipIf(!requirement("bubblewrap").ok)("do not bring the kernel to the network", async () => {
-    const { host, hits } = await serveFiles([]);
-    const port = Number(host.split(":")[1]);
-    expect(await reachable(port)).toBe(true);
-    const kernel = await session.kernel();
-    const probe = `import socket\nfor place in [("127.0.0.1", ${port}), ("127.0.0.1", 3128)]:\n  try:\n    socket.create_connection(place, 5); print("connected")\n  except OSError as error:\n    print(type(error).__name__)`;
-    expect(text(await cell(kernel, probe))).toBe("ConnectionRefusedError\nConnectionRefusedError\n");
-    expect(hits).toEqual([]);
-  });
-});
+    test.skipIf(!requirement("bubblewrap").ok)("do not bring the kernel to the network", async () => {
+      const { host, hits } = await serveFiles([]);
+      const port = Number(host.split(":")[1]);
+      expect(await reachable(port)).toBe(true);
+      const kernel = await session.kernel();
+      const probe = `import socket\nfor place in [("127.0.0.1", ${port}), ("127.0.0.1", 3128)]:\n  try:\n    socket.create_connection(place, 5); print("connected")\n  except OSError as error:\n    print(type(error).__name__)`;
+      expect(text(await cell(kernel, probe))).toBe("ConnectionRefusedError\nConnectionRefusedError\n");
+      expect(hits).toEqual([]);
+    });
+  }),
+);

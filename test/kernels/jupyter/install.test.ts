@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import type { PythonEnvironment } from "../../../src/kernels/jupyter/environments/environment.ts";
 import { createLog } from "../../../src/log.ts";
-import { describeWith, requirement } from "../../support/requirements.ts";
+import { describeWith, describeWithPythons, requirement } from "../../support/requirements.ts";
 import { serveFiles, serveIndex } from "../packages/stand-in.ts";
 import { closedUrl, failure } from "../packages/test-packages.ts";
 import { wheel } from "../packages/wheels.ts";
@@ -28,10 +28,8 @@ const offline = { ...bareEnv, PIP_NO_INDEX: "1" };
 const packageDir = wheelFolder(wheels);
 const jailed = requirement("bubblewrap").ok;
 
-describe.each([
-  { tool: "uv", python: "managed" as const },
-  { tool: "pip", python: "debian" as const },
-])("the packages of a session, by $tool", ({ python }) => {
+// By uv and by pip.
+describeWithPythons("the packages of a session", (python) => {
   let environment: PythonEnvironment;
   beforeAll(async () => {
     environment = await testEnvironment(python);
@@ -79,7 +77,7 @@ describe.each([
   });
 });
 
-describe("the packages of a session", () => {
+describeWith("managedPython", "the packages of a session", () => {
   let environment: PythonEnvironment;
   beforeAll(async () => {
     environment = await testEnvironment("managed");

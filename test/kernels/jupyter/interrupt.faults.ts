@@ -1,8 +1,9 @@
 import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { failure, run, runUntilReady } from "../../contracts/kernel.ts";
-import { type TestPython, testPython } from "../../support/pythons.ts";
+import { testPython } from "../../support/pythons.ts";
+import { describeWithPythons } from "../../support/requirements.ts";
 import { rounds } from "../../support/rounds.ts";
 import { coldKernels } from "./cold-kernels.ts";
 
@@ -18,7 +19,7 @@ const interruptible = {
   "a flood of displays": "print('ready', flush=True)\nwhile True: display('x' * 100)",
 };
 
-describe.each<TestPython>(["managed", "debian"])("an interrupt on a busy machine (%s Python)", async (python) => {
+describeWithPythons("an interrupt on a busy machine", async (python) => {
   const { kernel } = await coldKernels(testPython(python)).start();
   await run(kernel, "import asyncio, threading, time");
 

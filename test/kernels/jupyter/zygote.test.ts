@@ -1,13 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { inside, localJail } from "../../../src/jail/local-jail.ts";
 import { hostDir, preludeDir } from "../../../src/kernels/jupyter/cold.ts";
 import { goneByLooking } from "../../../src/kernels/jupyter/kernel-process.ts";
 import type { Zygote } from "../../../src/kernels/jupyter/zygote.ts";
-import { type TestPython, testPython } from "../../support/pythons.ts";
-import { describeWith } from "../../support/requirements.ts";
+import { testPython } from "../../support/pythons.ts";
+import { describeWith, describeWithPythons } from "../../support/requirements.ts";
 import { type ForkOptions, forkKernel, openTestZygote, scientific, temporaryFolder, textOf } from "./forked-kernels.ts";
 
 const folder = temporaryFolder(afterAll);
@@ -29,7 +29,7 @@ async function fork(options: ForkOptions & { from?: Zygote } = {}) {
   return { ...forked, run };
 }
 
-describe.each<TestPython>(["managed", "debian"])("a fork of the %s Python", (which) => {
+describeWithPythons("a fork", (which) => {
   let own: Zygote;
   beforeAll(async () => {
     own = await openTestZygote(shared, { python: testPython(which), preload: scientific });
@@ -70,7 +70,7 @@ describe.each<TestPython>(["managed", "debian"])("a fork of the %s Python", (whi
   });
 });
 
-describe("the end of a kernel", () => {
+describeWith("managedPython", "the end of a kernel", () => {
   test("is told with its exit code", async () => {
     const { kernel, process } = await fork();
     await expect(textOf(kernel.execute("import os; os._exit(3)"))).rejects.toMatchObject({ code: "kernel_died" });
@@ -124,7 +124,7 @@ describe("the end of a kernel", () => {
   });
 });
 
-describe("kernels that nobody asks for", () => {
+describeWith("managedPython", "kernels that nobody asks for", () => {
   test("end, and their zygote after them, when no server has been there for long", async () => {
     const stateDir = temporaryFolder(onTestFinished);
     const forgotten = await openTestZygote(stateDir, { idleSeconds: 0.5 });
@@ -158,7 +158,7 @@ threading.Thread(target=touch, daemon=True).start()
   });
 });
 
-describe("a zygote", () => {
+describeWith("managedPython", "a zygote", () => {
   test("is one for all who ask at the same time, and ends when the last of them stops in good order", async () => {
     // Longer than the address of a socket may be.
     const stateDir = join(temporaryFolder(onTestFinished), "a-long-name".repeat(20));
@@ -212,7 +212,7 @@ describe("a zygote", () => {
   });
 });
 
-describe("what a fork inherits", () => {
+describeWith("managedPython", "what a fork inherits", () => {
   test("one thread, and the libraries' threads widened again", async () => {
     const { run } = await fork({ threads: 3 });
     const code = `
@@ -260,7 +260,7 @@ print([name for name in names if 'zygote' in name.rpartition('/')[2] or 'request
   });
 });
 
-describeWith("bubblewrap", "a fork in a jail", () => {
+describeWith("localKernels", "a fork in a jail", () => {
   const jailed = async (changed: { readOnly?: { from: string; at: string }[] } = {}): Promise<ForkOptions> => {
     const python = testPython("managed");
     const script = "import sys; print(sys.prefix, sys.base_prefix)";
