@@ -7,6 +7,8 @@ import { describeWithPythons } from "../../support/requirements.ts";
 import { rounds } from "../../support/rounds.ts";
 import { coldKernels } from "./cold-kernels.ts";
 
+const ROUNDS = rounds(200, 10);
+
 // Signals meet other moments on a machine whose cores are all taken.
 const busy = Array.from({ length: availableParallelism() }, () => new Worker("while (true);", { eval: true }));
 afterAll(() => Promise.all(busy.map((worker) => worker.terminate())));
@@ -23,11 +25,15 @@ describeWithPythons("an interrupt on a busy machine", async (python) => {
   const { kernel } = await coldKernels(testPython(python)).start();
   await run(kernel, "import asyncio, threading, time");
 
-  test.each(Object.entries(interruptible))("ends %s each time, and the next cell fails aloud", async (_what, code) => {
-    for (let round = 0; round < rounds(200, 10); round += 1) {
-      const events = await runUntilReady(kernel, code, () => kernel.interrupt());
-      expect(failure(events), `round ${round}`).toMatchObject({ name: "KeyboardInterrupt" });
-      expect(failure(await run(kernel, `raise ValueError(${round})`))).toMatchObject({ message: `${round}` });
-    }
-  });
+  test.each(Object.entries(interruptible))(
+    "ends %s each time, and the next cell fails aloud",
+    { timeout: ROUNDS * 3_000 },
+    async (_what, code) => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const events = await runUntilReady(kernel, code, () => kernel.interrupt());
+        expect(failure(events), `round ${round}`).toMatchObject({ name: "KeyboardInterrupt" });
+        expect(failure(await run(kernel, `raise ValueError(${round})`))).toMatchObject({ message: `${round}` });
+      }
+    },
+  );
 });
