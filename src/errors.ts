@@ -108,6 +108,12 @@ const codes = {
     http: 502,
     hint: "Its variables are lost. Run a cell to get a fresh kernel.",
   },
+  shutting_down: {
+    family: "environment",
+    retry: true,
+    http: 503,
+    hint: "Nothing was run. Try again when it has been started again.",
+  },
   internal: {
     family: "bug",
     retry: false,

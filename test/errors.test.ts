@@ -100,6 +100,11 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
   },
   kernel_start_timeout: () =>
     createWorld({ provider: wasm({ startTimeoutMs: 1 }) }).call("execute_code", { code: "1" }),
+  shutting_down: async () => {
+    const world = createWorld();
+    await world.sessions.dispose();
+    return world.call("execute_code", { code: "print a" });
+  },
   kernel_died: async () => {
     const dead = () => Promise.reject(new CellwrightError("kernel_died", "It is gone."));
     const world = createWorld({ provider: withKernel({ inspect: dead }) });

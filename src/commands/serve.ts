@@ -39,6 +39,7 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
   );
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);
+  http.stopListening();
   // Sessions first: the calls that wait for their cells still get their replies.
   await shutDown(app.dispose, http.close);
   return 0;

@@ -39,6 +39,8 @@ export interface HttpAppParts {
 export interface HttpApp {
   /** Rejects if the address is taken or not ours. */
   listen(): Promise<{ url: string; port: number }>;
+  /** Takes no more connections; requests of those that are there are still answered. */
+  stopListening(): void;
   /** Stops listening and ends all connections within bounded time. Can be called twice. */
   close(): Promise<void>;
 }
@@ -56,6 +58,11 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
   };
   const closeIdle = () => {
     for (const [connection, requests] of running) if (requests === 0) connection.destroySoon();
+  };
+  let closed: Promise<void> | undefined;
+  const stopListening = () => {
+    closed ??= new Promise<void>((resolve) => server.close(() => resolve()));
+    return closed;
   };
   let closing: Promise<void> | undefined;
 
@@ -120,9 +127,10 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
           resolve({ url: `http://${host}:${port}`, port });
         });
       }),
+    stopListening: () => void stopListening(),
     close: () => {
       closing ??= (async () => {
-        const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+        const closed = stopListening();
         const backstop = setTimeout(() => server.closeAllConnections(), CLOSE_MS);
         await Promise.all(Object.values(routes).map((route) => route.close?.()));
         closeIdle();

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
 import { CellwrightError, errorCodes } from "../errors.ts";
+import { NOT_RUN_HEADER } from "../execution.ts";
 import type { Log } from "../log.ts";
 import type { Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
@@ -60,7 +61,7 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
         // What is still being sent is refused in a way that its sender can see.
         if (error instanceof HttpError && !request.complete) throw error;
         const failure = statusAndText(error, log);
-        answerJson(response, failure.status, failureReply(failure.text));
+        answerJson(response, failure.status, failureReply(failure.text), failure.headers);
       }
     },
   });
@@ -71,6 +72,9 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
       return named.use({ owner, id: session_id }, async (session) => {
         const run = session.execute(code, { timeoutMs: timeout * 1000, signal });
         const execution = await run.finished;
+        if (run.neverRan && run.stopReason === "shutdown") {
+          throw new CellwrightError("shutting_down", "The sandbox was shut down before the cell was run.");
+        }
         // Nobody else shows it, and it would pile up.
         session.takeLate();
         const notices = [...(untold.get(session) ?? []), ...execution.notices];
@@ -194,10 +198,11 @@ async function parse<T>(
   throw new HttpError(400, where ? `\`${where}\` must be ${issue?.message}.` : "The request must be a JSON object.");
 }
 
-function statusAndText(error: unknown, log: Log): { status: number; text: string } {
+function statusAndText(error: unknown, log: Log): { status: number; text: string; headers?: Record<string, string> } {
   if (error instanceof HttpError) return { status: error.status, text: error.message };
   if (error instanceof CellwrightError) {
-    return { status: errorCodes[error.code].http, text: `${error.message} ${error.hint}` };
+    const answer = { status: errorCodes[error.code].http, text: `${error.message} ${error.hint}` };
+    return error.code === "shutting_down" ? { ...answer, headers: { [NOT_RUN_HEADER]: error.code } } : answer;
   }
   log.error("a sandbox request could not be handled", error);
   return { status: 500, text: errorCodes.internal.hint };

@@ -81,6 +81,7 @@ export class Bookkeeping {
   }
 
   async neverRan(run: Run): Promise<void> {
+    run.neverRan = true;
     run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
     await run.end(stopStatus(run.stopReason ?? "interrupted"));
     if (run.journaled) await this.save(run);

@@ -31,6 +31,8 @@ export class Run {
   timeoutMs: number | undefined;
   /** What was installed for it. */
   preparation: Preparation | undefined;
+  /** It was stopped before any of it was run. */
+  neverRan = false;
   /** Why it was not run: it needs what cannot be had. */
   obstacle: CellwrightError | undefined;
   /** It ran in a kernel that took the place of one that was lost. */

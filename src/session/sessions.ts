@@ -437,7 +437,7 @@ export class Sessions {
   }
 
   #refuseWhenDisposed(): void {
-    if (this.#disposed) throw new CellwrightError("session_closed", "Cellwright is shutting down.");
+    if (this.#disposed) throw new CellwrightError("shutting_down", "Cellwright is shutting down.");
   }
 }
 

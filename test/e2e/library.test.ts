@@ -59,6 +59,6 @@ describe("the library", () => {
     expect(await cellwright.listSessions()).toHaveLength(1);
     await cellwright.dispose();
     await cellwright.dispose();
-    await expect(cellwright.createSession()).rejects.toMatchObject({ code: "session_closed" });
+    await expect(cellwright.createSession()).rejects.toMatchObject({ code: "shutting_down" });
   });
 });

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect as connectSocket, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { createHttpApp, type Route } from "../../src/http/app.ts";
 import { connect, createWorld, MB, startHttp, textOf, until } from "../mcp/support.ts";
 
 const jsonHeaders = { "content-type": "application/json", accept: "application/json, text/event-stream" };
@@ -288,6 +289,26 @@ test("idle connections by the thousand do not keep a client from being served", 
 test("a taken port is said where it was asked for", async () => {
   const { port } = await startHttp(createWorld());
   await expect(startHttp(createWorld({ options: { port } }))).rejects.toMatchObject({ code: "EADDRINUSE" });
+});
+
+test("who does not listen any more still answers what was asked before", async () => {
+  let asked!: (answer: () => void) => void;
+  const question = new Promise<() => void>((resolve) => {
+    asked = resolve;
+  });
+  const routes: Record<string, Route> = {
+    "/slow": { handle: async (_request, response) => asked(() => response.end("answered")) },
+  };
+  const { options, log } = createWorld();
+  const app = createHttpApp({ options, routes, log });
+  onTestFinished(() => app.close());
+  const { url } = await app.listen();
+  const reply = fetch(`${url}/slow`);
+  const answer = await question;
+  app.stopListening();
+  await expect(fetch(`${url}/slow`)).rejects.toThrow();
+  answer();
+  expect(await (await reply).text()).toBe("answered");
 });
 
 test("closing ends everything soon, running calls included, and can be done twice", async () => {

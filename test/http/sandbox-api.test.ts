@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { ExecutionEvent } from "../../src/execution.ts";
+import { type ExecutionEvent, NOT_RUN_HEADER } from "../../src/execution.ts";
 import { createHttpApp } from "../../src/http/app.ts";
 import { createSandboxRoutes } from "../../src/http/sandbox-api.ts";
 import { createStatusRoutes } from "../../src/http/status.ts";
@@ -176,6 +176,26 @@ describe("a request", () => {
     const response = await send("/jupyter_sandbox", '{"code":"print b","session_id":"two"}');
     expect(response.status).toBe(429);
     expect(((await response.json()) as Reply).error).toContain("--max-sessions");
+  });
+
+  test("that comes when all ends, or waits for a kernel then, is answered with the word that it was not run", async () => {
+    let starting!: () => void;
+    const started = new Promise<void>((resolve) => {
+      starting = resolve;
+    });
+    const start: KernelProvider["start"] = (_spec, { signal }) =>
+      new Promise((_, reject) => {
+        starting();
+        signal.addEventListener("abort", () => reject(signal.reason));
+      });
+    const { send, sessions } = await startApi({ provider: { ...createFakeProvider(), start } });
+    const waiting = send("/jupyter_sandbox", '{"code":"x"}');
+    await started;
+    await sessions.dispose();
+    for (const response of [await waiting, await send("/jupyter_sandbox", '{"code":"x"}')]) {
+      expect([response.status, response.headers.get(NOT_RUN_HEADER)]).toEqual([503, "shutting_down"]);
+      expect(((await response.json()) as Reply).error).toContain("Nothing was run.");
+    }
   });
 
   test("whose client goes away stops its cell, and what was lost by that is told to the next one", async () => {

@@ -3,7 +3,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import * as z from "zod";
 import { CellwrightError } from "../../errors.ts";
-import type { SandboxFault, SandboxReply } from "../../execution.ts";
+import { NOT_RUN_HEADER, type SandboxFault, type SandboxReply } from "../../execution.ts";
 
 /** A sandbox that is there accepts in milliseconds; one behind a firewall that drops packets never does. */
 const CONNECT_MS = 5_000;
@@ -28,11 +28,14 @@ export class SandboxFailure extends Error {
   readonly fault: SandboxFault;
   /** The sandbox refused what it was asked: nothing was run, and the sandbox is well. */
   readonly isRefusal: boolean;
+  /** The sandbox is about to end: nothing was run. */
+  readonly isLeaving: boolean;
 
-  constructor(message: string, fault: SandboxFault, { isRefusal = false } = {}) {
+  constructor(message: string, fault: SandboxFault, { isRefusal = false, isLeaving = false } = {}) {
     super(message);
     this.fault = fault;
     this.isRefusal = isRefusal;
+    this.isLeaving = isLeaving;
   }
 }
 
@@ -100,7 +103,7 @@ export class Sandbox {
 
   /** Sends a request over a connection that is open, once. Throws SandboxFailure, or the signal's reason. */
   async run(socket: Socket, body: SandboxRequest, { limitMs, signal }: RunOptions): Promise<SandboxReply> {
-    const { status, reason, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
+    const { status, reason, isLeaving, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
     const json = parseJson(text);
     const reply = replySchema.safeParse(json);
     if (status !== 200) {
@@ -108,7 +111,7 @@ export class Sandbox {
       throw new SandboxFailure(
         `Sandbox ${this.name} answered HTTP ${status}: ${said.success ? said.data.error : shown(text)}`,
         { kind: "http", status, reason, url: this.#address("jupyter_sandbox").href, said: reply.data?.error },
-        { isRefusal: refusals.includes(status) },
+        { isRefusal: refusals.includes(status), isLeaving },
       );
     }
     if (!reply.success) {
@@ -125,12 +128,7 @@ export class Sandbox {
     await this.#post(socket, "clear_session", { session_id: sessionId }, { limitMs: CLEAR_MS, signal });
   }
 
-  #post(
-    socket: Socket,
-    path: string,
-    body: object,
-    { limitMs, signal }: RunOptions,
-  ): Promise<{ status: number; reason: string; text: string }> {
+  #post(socket: Socket, path: string, body: object, { limitMs, signal }: RunOptions): Promise<Answer> {
     const url = this.#address(path);
     const bytes = Buffer.from(JSON.stringify(body));
     return new Promise((resolve, reject) => {
@@ -169,7 +167,13 @@ export class Sandbox {
       request.once("response", (response) => {
         hasAnswer = true;
         read(response).then(
-          (text) => resolve({ status: response.statusCode ?? 0, reason: response.statusMessage ?? "", text }),
+          (text) =>
+            resolve({
+              status: response.statusCode ?? 0,
+              reason: response.statusMessage ?? "",
+              isLeaving: response.headers[NOT_RUN_HEADER] !== undefined,
+              text,
+            }),
           (error: Error) => {
             fail(`did not finish its answer (${error.message}).`);
             request.destroy();
@@ -186,6 +190,13 @@ export class Sandbox {
     url.pathname = `${url.pathname.replace(/\/+$/, "")}/${path}`;
     return url;
   }
+}
+
+interface Answer {
+  status: number;
+  reason: string;
+  isLeaving: boolean;
+  text: string;
 }
 
 interface RunOptions {

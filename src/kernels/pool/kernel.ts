@@ -50,6 +50,8 @@ export class PoolKernel implements Kernel {
   #open: { socket: Socket; sinceMs: number } | undefined;
   #wasUsed = false;
   #hasAnswered = false;
+  /** The sandbox has ended, and its variables with it. */
+  #hasLeft = false;
   #cells = 0;
   #isClosed = false;
   #close!: (closed: { reason: string }) => void;
@@ -133,8 +135,30 @@ export class PoolKernel implements Kernel {
     return this.#sandbox?.name ?? "";
   }
 
-  /** Sends code and waits for what became of it. `ifUnknown` is what a failure means for the cell. */
+  /**
+   * Sends code and waits for what became of it. `ifUnknown` is what a failure means for the cell. A sandbox that ends
+   * without having run it is followed by another one, unless variables are lost by that.
+   */
   async #send(code: string, timeoutMs: number, ifUnknown: string): Promise<SandboxReply> {
+    const left = new Set<string>();
+    for (;;) {
+      const hadVariables = this.#wasUsed;
+      try {
+        return await this.#sendOnce(code, timeoutMs, ifUnknown);
+      } catch (error) {
+        if (!(error instanceof SandboxFailure && error.isLeaving)) throw error;
+        this.#hasLeft = hadVariables;
+        if (hadVariables) throw error;
+        this.#wasUsed = false;
+        left.add(this.#place);
+        await this.#connect(this.#disposing.signal, left).catch(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  async #sendOnce(code: string, timeoutMs: number, ifUnknown: string): Promise<SandboxReply> {
     const { balancer, sessionId, leftovers } = this.#parts;
     const { sandbox, socket } = await this.#connect(this.#disposing.signal);
     this.#open = undefined;
@@ -153,7 +177,9 @@ export class PoolKernel implements Kernel {
     } catch (error) {
       if (error instanceof SandboxFailure) {
         if (!error.isRefusal) use.failed();
-        throw new SandboxFailure(`${error.message} ${error.isRefusal ? NOT_RUN : ifUnknown}`, error.fault);
+        const { isRefusal, isLeaving } = error;
+        const fate = isRefusal || isLeaving ? NOT_RUN : ifUnknown;
+        throw new SandboxFailure(`${error.message} ${fate}`, error.fault, { isRefusal, isLeaving });
       }
       // Whoever ends a cell long after its time is up does so because nobody answered.
       if (performance.now() - startedMs >= limitMs) use.failed();
@@ -164,21 +190,26 @@ export class PoolKernel implements Kernel {
   }
 
   /** The sandbox and a connection to it for one request. Throws `server_unreachable` when there is none to be had. */
-  async #connect(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
+  async #connect(signal: AbortSignal, except?: Set<string>): Promise<{ sandbox: Sandbox; socket: Socket }> {
     if (this.#isClosed) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
     const open = this.#takeOpen();
     if (open && this.#sandbox) return { sandbox: this.#sandbox, socket: open };
-    const { sandbox, socket } = this.#wasUsed ? await this.#connectAgain(signal) : await this.#connectAnywhere(signal);
+    const { sandbox, socket } = this.#wasUsed
+      ? await this.#connectAgain(signal)
+      : await this.#connectAnywhere(signal, except);
     this.#sandbox = sandbox;
     this.#open = { socket, sinceMs: performance.now() };
     return { sandbox, socket };
   }
 
-  async #connectAnywhere(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
+  async #connectAnywhere(
+    signal: AbortSignal,
+    except = new Set<string>(),
+  ): Promise<{ sandbox: Sandbox; socket: Socket }> {
     const { balancer, sessionId } = this.#parts;
     const failures = new Map<string, string>();
     for (;;) {
-      const name = balancer.choose(sessionId, new Set(failures.keys()));
+      const name = balancer.choose(sessionId, new Set([...except, ...failures.keys()]));
       const sandbox = name === undefined ? undefined : this.#parts.sandboxes.get(name);
       if (!sandbox) {
         balancer.forget(sessionId);
@@ -198,8 +229,10 @@ export class PoolKernel implements Kernel {
     const { balancer, sessionId } = this.#parts;
     const sandbox = this.#sandbox;
     if (!sandbox) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
-    if (balancer.isOut(sandbox.name) && balancer.choose(sessionId) !== sandbox.name) {
-      const reason = `Sandbox ${sandbox.name}, where the session was, failed several times and is left alone for now.`;
+    const isOut = balancer.isOut(sandbox.name) && balancer.choose(sessionId) !== sandbox.name;
+    if (this.#hasLeft || isOut) {
+      const why = this.#hasLeft ? "was shut down" : "failed several times and is left alone for now";
+      const reason = `Sandbox ${sandbox.name}, where the session was, ${why}.`;
       this.#end(reason);
       throw new CellwrightError("server_unreachable", reason);
     }

@@ -4,6 +4,7 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { NOT_RUN_HEADER } from "../../../src/execution.ts";
 import { Sandbox } from "../../../src/kernels/pool/client.ts";
 import { createPoolProvider } from "../../../src/kernels/pool/provider.ts";
 import { createLog } from "../../../src/log.ts";
@@ -286,6 +287,39 @@ describe("sessions of a pool", () => {
     expect(moved.notices.join()).toContain("variables from before are gone");
     expect((await session.execute("3").finished).notices).toEqual([]);
     expect(second.codes()).toEqual(["2", "3"]);
+  });
+
+  test("a cell that its sandbox ended without running is sent to another one, unless variables are lost by that", async () => {
+    const leaving: FakeSandbox["answer"] = (_call, _request, response) => {
+      response.writeHead(503, { "content-type": "application/json", [NOT_RUN_HEADER]: "shutting_down" });
+      response.end(JSON.stringify({ status: "error", error: "Cellwright is shutting down." }));
+    };
+    const { sandboxes, sessions } = await startPool(2);
+    const [first, second] = sandboxes as [FakeSandbox, FakeSandbox];
+    first.answer = leaving;
+    const session = await sessions.create("me");
+    expect(await session.execute("1").finished).toMatchObject({ status: "ok", notices: [] });
+    expect([first.codes(), second.codes()]).toEqual([["1"], ["1"]]);
+
+    first.answer = success({});
+    second.answer = leaving;
+    const refused = await session.execute("2").finished;
+    expect(refused).toMatchObject({ status: "error", notices: [] });
+    expect(refused.outputs).toMatchObject([
+      { message: expect.stringMatching(/shutting down\. The cell was not run\.$/) },
+    ]);
+    const moved = await session.execute("3").finished;
+    expect(moved.notices.join()).toMatch(/was shut down\..*variables from before are gone/);
+    expect([first.codes(), second.codes()]).toEqual([
+      ["1", "3"],
+      ["1", "2"],
+    ]);
+
+    first.answer = leaving;
+    const fresh = await sessions.create("me");
+    expect((await fresh.execute("4").finished).outputs).toMatchObject([{ name: "SandboxError" }]);
+    first.answer = success({});
+    expect(await fresh.execute("5").finished).toMatchObject({ status: "ok", notices: [] });
   });
 
   test("a session that moved does not find variables where it was before", async () => {
