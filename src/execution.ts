@@ -37,7 +37,7 @@ export interface SandboxReply {
 /** A header of a sandbox that ends before it has run a cell: another one can run it. */
 export const NOT_RUN_HEADER = "cellwright-not-run";
 
-/** What came instead of a reply. Only a refusal leaves no doubt that nothing was run. */
+/** What came instead of a reply. Only a refusal, or that header, leaves no doubt that nothing was run. */
 export type SandboxFault =
   | { kind: "http"; status: number; reason: string; url: string; said?: string | undefined }
   | { kind: "timeout" }

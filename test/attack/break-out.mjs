@@ -60,7 +60,7 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
         // A process that was told to end needs a moment for it.
         const isThrough = async () =>
           leaks(text, place) || stage.canary.hits > hits || (await effect?.(place, stage.bare));
-        await until(`${name} to get through`, isThrough, 2_000).catch(() => {
+        await until(`${name} to get through`, isThrough).catch(() => {
           throw new Invalid(`${name}: ${short(text, 200)}`);
         });
       }

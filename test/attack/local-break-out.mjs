@@ -1,5 +1,5 @@
 // Cases of one form for kernels that are processes: many ways to one goal, tried behind the walls and without them.
-import { expect, proves, short } from "./case.mjs";
+import { expect, proves, short, until } from "./case.mjs";
 import { attackerIn, forBoth, tryAll } from "./local-stage.mjs";
 
 /**
@@ -26,9 +26,9 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
       expect(!leaks(reply.whole, place), "something got through");
       expect(isComplete, `the tries ended early: ${short(reply.text.slice(-300))}`);
       expect(stage.canary.hits === hits, "somebody was reached outside");
-      expect(!(await effect?.(place, session)), "there was an effect outside");
       const after = await session.run(language === "python" ? "6 * 7" : "echo $((6 * 7))");
       expect(after.text.includes("42"), `the session does not answer any more: ${short(after.text)}`);
+      expect(!(await effect?.(place, session)), "there was an effect outside");
       return `${Object.keys(tries).length} tries refused`;
     },
     async control(stage) {
@@ -39,7 +39,10 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
       const { told, reply } = await tryAll(session, tries);
       for (const name of Object.keys(tries))
         proves(leaks(told[name] ?? "", place), `${name}: ${short(told[name] ?? reply.text.slice(-300), 200)}`);
-      if (effect) proves(await effect(place, session), "there was no effect outside");
+      // A process that was told to end needs a moment for it.
+      await until("the effect outside", async () => !effect || (await effect(place, session))).catch(({ message }) =>
+        proves(false, message),
+      );
       return `${Object.keys(tries).length} ways work`;
     },
   });
