@@ -1,10 +1,14 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Jail } from "../../src/jail/jail.ts";
 import { type BashStart, startBash } from "../../src/kernels/bash/start.ts";
+import { endMarked, MARK_VARIABLE } from "../../src/kernels/bash/strays.ts";
 import type { Kernel } from "../../src/kernels/kernel.ts";
 import { createLog } from "../../src/log.ts";
 import { testBash } from "../contracts/bash.ts";
@@ -125,4 +129,17 @@ describe("a shell", () => {
     await run(kernel, "kill -9 $$").catch(() => {});
     expect(await kernel.closed).toEqual({ reason: "The session used more than 5 MB of memory." });
   });
+});
+
+test("what becomes another program all the time is found with its mark, too", async () => {
+  const script = join(folder, "restless");
+  await writeFile(script, '#!/bin/sh\nexec "$0"\n', { mode: 0o755 });
+  for (let round = 0; round < 20; round += 1) {
+    const mark = `restless-${round}`;
+    const child = spawn(script, { env: { ...env, [MARK_VARIABLE]: mark }, stdio: "ignore" });
+    const exited = once(child, "exit");
+    await once(child, "spawn");
+    await endMarked(mark);
+    expect(await Promise.race([exited, delay(2_000, "still there")])).toEqual([null, "SIGKILL"]);
+  }
 });
