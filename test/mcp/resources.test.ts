@@ -89,10 +89,10 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
     notices.length = 0;
 
     const session = await sessions.get("local", id);
-    const run = session.execute("sleep 100");
+    const run = session.execute("sleep 60000");
     await until(() => run.phase === "running");
     await session.workspace.write("a.txt", Buffer.from("by the cell"));
-    await run.finished;
+    await session.interrupt();
     await until(() => notices.includes(fileUri(id, "a.txt")) && notices.includes("list"));
   });
 });
