@@ -11,7 +11,7 @@ import { createRing, RingReader } from "./ring.ts";
 import type { WorkerCommand, WorkerStarted } from "./worker.ts";
 
 /** A worker that is not in a synchronous cell comes to its event loop within this time. */
-const TURN_MS = 60;
+const TURN_MS = 150;
 /** How long a cell that survived its cancellation is watched, in case it computes now. Our process kills it after that. */
 const STOP_ATTEMPT_MS = 2_000;
 const SIGINT = 2;
