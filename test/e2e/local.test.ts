@@ -78,7 +78,8 @@ describeWith("localKernels", "local Python and bash", () => {
 
   test("variables can be seen while a cell runs", async () => {
     const { session_id } = (await client.run("import numpy as np\nmatrix = np.zeros((3, 4))")).execution;
-    await client.run("import time\ntime.sleep(600)", { session_id, wait_s: 0 });
+    await client.run("import time\nopen('begun', 'w').close()\ntime.sleep(600)", { session_id, wait_s: 0 });
+    await gatesOf(join(client.dataDir, "sessions", session_id, "workspace")).begun();
     const seen = await client.call("list_variables", { session_id });
     expect(seen.text).toContain("matrix");
     expect(seen.text).toContain("3");
