@@ -38,10 +38,8 @@ function installPackages() {
   const reason = whyInstall();
   if (!reason) return;
   say(`installing npm packages (${reason})`);
-  // Not `npm ci`: that refuses a lock file which lacks the optional binaries of other platforms, and npm leaves those
-  // out where the registry in use does not have them. `--no-save` keeps to the lock file and leaves it as it is.
   // `include`, because the build needs TypeScript even where NODE_ENV is production, and Deno's binary is optional.
-  const args = ["install", "--no-save", "--include=dev", "--include=optional", "--loglevel=error"];
+  const args = ["ci", "--include=dev", "--include=optional", "--loglevel=error"];
   const cli = process.env.npm_execpath;
   const run =
     cli && basename(cli) === "npm-cli.js"
@@ -51,7 +49,7 @@ function installPackages() {
           stdio: ["ignore", "ignore", "inherit"],
           shell: process.platform === "win32",
         });
-  if (run.status !== 0) stop("`npm install` failed; its message is above. Repair that and run the same command again.");
+  if (run.status !== 0) stop("`npm ci` failed; its message is above. Repair that and run the same command again.");
 }
 
 /** npm records what it installed last of all, so the record also tells an interrupted installation from a whole one. */
@@ -77,9 +75,7 @@ function checkDeno() {
     return say(`Deno has no build for ${platform} on ${arch}, so WASM kernels cannot run here.`);
   const binary = join(root, "node_modules", name, platform === "win32" ? "deno.exe" : "deno");
   if (!existsSync(binary))
-    say(
-      `Deno's binary is missing (${name}), so WASM kernels cannot run. Run \`npm install --no-save --include=optional\`.`,
-    );
+    say(`Deno's binary is missing (${name}), so WASM kernels cannot run. Run \`npm ci --include=optional\`.`);
 }
 
 function buildDist() {
