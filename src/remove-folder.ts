@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { chmodSync, lstatSync, opendirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import { systemCode } from "./system-error.ts";
 
 /** Entries removed before others get their turn: about a millisecond. */
 const BATCH = 128;
@@ -12,6 +11,12 @@ const BATCH = 128;
  */
 export async function removeFolder(path: string, signal?: AbortSignal): Promise<void> {
   let done = 0;
+  // Never through a link.
+  if (!unlessGone(() => lstatSync(path).isDirectory())) {
+    unlessGone(() => unlinkSync(path));
+    return;
+  }
+  unlessGone(() => openUp(path));
   for (let found = true; found; ) {
     found = false;
     for (const entry of entries(Buffer.from(path))) {
@@ -42,8 +47,7 @@ function* entries(folder: Buffer): Generator<{ path: Buffer; isFolder: boolean }
     for (let entry = directory?.readSync(); entry; entry = directory?.readSync()) {
       const path = Buffer.concat([folder, Buffer.from("/"), entry.name as unknown as Buffer]);
       const isFolder = entry.isDirectory();
-      // A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved.
-      if (isFolder) unlessGone(() => (lstatSync(path).mode & 0o700) === 0o700 || chmodSync(path, 0o700));
+      if (isFolder) unlessGone(() => openUp(path));
       yield { path, isFolder };
     }
   } finally {
@@ -51,12 +55,18 @@ function* entries(folder: Buffer): Generator<{ path: Buffer; isFolder: boolean }
   }
 }
 
+/** A cell may have taken its own folder's permissions away; without them it can be neither emptied nor moved. */
+function openUp(folder: string | Buffer): void {
+  const stats = lstatSync(folder);
+  if (stats.isDirectory() && (stats.mode & 0o700) !== 0o700) chmodSync(folder, 0o700);
+}
+
 /** Two programs that start at the same time may clean up the same folder. */
 function unlessGone<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {
-    if (["ENOENT", "ENOTEMPTY"].includes(systemCode(error) ?? "")) return undefined;
+    if (["ENOENT", "ENOTEMPTY"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
 }
