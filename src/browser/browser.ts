@@ -2,7 +2,7 @@ import type { JailMode } from "../jail/jail.ts";
 import type { Log } from "../log.ts";
 import { type FigureDrawer, openDrawer } from "./drawer.ts";
 import { findBrowser } from "./find.ts";
-import type { Walls } from "./launch.ts";
+import type { BrowserWalls, Walls } from "./launch.ts";
 import type { Page } from "./page.ts";
 import { openPlotlyPage } from "./plotly.ts";
 import { type BrowserProcess, startBrowser } from "./process.ts";
@@ -110,11 +110,11 @@ export class Browser {
     const program = this.#options.program ?? findBrowser();
     if (!program) throw new Error("there is no Chromium or Chrome here");
     const reasons: string[] = [];
-    for (const walls of await wallsFor(jail, reasons)) {
+    for (const around of await wallsFor(jail, reasons)) {
       try {
-        return await startBrowser(program, { walls, memoryMb: this.#limits.memoryMb, log });
+        return await startBrowser(program, { around, memoryMb: this.#limits.memoryMb, log });
       } catch (error) {
-        reasons.push(`${program} does not start with ${wallsInWords[walls]} (${(error as Error).message})`);
+        reasons.push(`${program} does not start with ${wallsInWords[around.walls]} (${(error as Error).message})`);
       }
     }
     throw new Error(reasons.join("; "));
@@ -149,17 +149,24 @@ export class Browser {
 }
 
 const wallsInWords: Record<Walls, string> = {
-  double: "bubblewrap and its own sandbox",
-  jail: "bubblewrap",
+  double: "namespaces and its own sandbox",
+  jail: "namespaces",
   own: "its own sandbox",
 };
 
 /** What to try. Pages are made by code that nobody trusts, so no browser runs them without any wall. */
-async function wallsFor(jail: JailMode, reasons: string[]): Promise<Walls[]> {
-  if (jail === "none") return ["own"];
-  const { probeBubblewrap } = await import("../jail/bubblewrap.ts");
-  const problem = await probeBubblewrap();
-  if (!problem) return ["double", "jail"];
-  reasons.push(problem);
-  return jail === "bwrap" ? [] : ["own"];
+async function wallsFor(jail: JailMode, reasons: string[]): Promise<BrowserWalls[]> {
+  if (jail === "none") return [{ walls: "own" }];
+  const { findIsolation } = await import("../jail/isolation.ts");
+  const found = await findIsolation(jail);
+  if ("obstacle" in found) {
+    reasons.push(found.obstacle);
+    return jail === "auto" ? [{ walls: "own" }] : [];
+  }
+  // A browser has processes of many kinds, whose own sandbox is more than Landlock around all of them.
+  if (found.tier === "landlock") return [{ walls: "own" }];
+  return [
+    { walls: "double", isolation: found },
+    { walls: "jail", isolation: found },
+  ];
 }

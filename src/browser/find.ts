@@ -1,5 +1,4 @@
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
+import { findProgram, isProgram } from "../programs.ts";
 
 /**
  * The programs themselves, which distributions hide behind shell scripts. Those read settings of the user's and add
@@ -19,18 +18,8 @@ const programs: Partial<Record<NodeJS.Platform, string[]>> = {
 };
 const commands = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell"];
 
-/** The browser of this machine, if it has one that is built like Chromium. */
+/** The browser of this machine, if it has one that is built like Chromium. Never one that code could have put there. */
 export function findBrowser(path = process.env.PATH ?? ""): string | undefined {
-  const folders = path.split(delimiter).filter((folder) => folder !== "");
-  const onPath = commands.flatMap((command) => folders.map((folder) => join(folder, command)));
-  return [...(programs[process.platform] ?? []), ...onPath].find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
+  const own = (programs[process.platform] ?? []).find((program) => isProgram(program));
+  return own ?? commands.map((command) => findProgram(command, { PATH: path })).find((found) => found !== undefined);
 }

@@ -3,31 +3,28 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { bubblewrapArgs } from "../jail/bubblewrap.ts";
-import type { Jail } from "../jail/jail.ts";
+import type { Isolation, Jail } from "../jail/jail.ts";
 
 /**
- * Walls around a browser, the strongest first. `double`: bubblewrap, and in it the browser's own sandbox, which keeps
- * pages apart from each other and from the rest of the jail. `jail`: bubblewrap alone, where it lets nobody make user
- * namespaces. `own`: the browser's sandbox alone, where there is no bubblewrap.
+ * Walls around a browser, the strongest first. `double`: a jail, and in it the browser's own sandbox, which keeps
+ * pages apart from each other and from the rest of the jail. `jail`: the jail alone, where no user namespace can be made
+ * inside. `own`: the browser's sandbox alone, where there are no namespaces for a jail.
  */
 export type Walls = "double" | "jail" | "own";
 
-/** How a browser is started. `input` and `output` are the descriptors of its DevTools pipes, as we see them. */
+/** How a browser is started. */
 export interface Launch {
-  command: string;
-  args: string[];
+  command: string[];
   env: Record<string, string>;
-  descriptors: { input: number; output: number; count: number };
+  jail?: Jail | undefined;
 }
 
 /** JavaScript objects of one page. What lies outside of V8's heap is what `memory.ts` looks at. */
 const PAGE_HEAP_MB = 512;
 /** Of the jail's /tmp and /dev/shm: the profile, and pixels on their way between processes. */
 const TMP_MB = 512;
-/** Where a browser has its DevTools; it knows no others. */
-const pipes = { output: 3, input: 4 };
-const AFTER_PIPES = 5;
+/** Where a browser has its DevTools; it knows no others. `input` and `output` as we see them. */
+export const pipes = { output: 3, input: 4 };
 
 /** Outside of a jail these are the wall to the network, inside the second one. */
 const noNetwork = [
@@ -69,35 +66,32 @@ const settings = [
   "about:blank",
 ];
 
+export type BrowserWalls = { walls: "own"; profileDir?: string } | { walls: "double" | "jail"; isolation: Isolation };
+
 /** `profileDir` is a folder for a browser without a jail, which has one of its own in memory. */
-export function planLaunch(program: string, walls: Walls, profileDir = tmpdir()): Launch {
-  if (walls === "own") {
+export function planLaunch(program: string, around: BrowserWalls): Launch {
+  if (around.walls === "own") {
+    const { profileDir = tmpdir() } = around;
     return {
-      command: program,
-      args: [`--user-data-dir=${profileDir}`, ...noNetwork, ...settings],
+      command: [program, `--user-data-dir=${profileDir}`, ...noNetwork, ...settings],
       // Folders of its own, so that it neither reads the user's settings nor leaves anything behind.
       env: { PATH: process.env.PATH ?? "", HOME: profileDir, TMPDIR: profileDir, LANG: "C.UTF-8" },
-      descriptors: { ...pipes, count: AFTER_PIPES },
     };
   }
-  const sandbox = walls === "double" ? [] : ["--no-sandbox"];
-  const browser = [program, "--user-data-dir=/tmp/profile", ...sandbox, ...noNetwork, ...settings];
-  const args = bubblewrapArgs(browserJail(program), browser, { infoFd: AFTER_PIPES, reaper: true });
-  return {
-    command: "bwrap",
-    // The same jail for a program that builds walls of its own in it, which takes a user namespace.
-    args: walls === "double" ? args.filter((arg) => arg !== "--disable-userns") : args,
-    env: { PATH: process.env.PATH ?? "" },
-    descriptors: { ...pipes, count: AFTER_PIPES + 1 },
-  };
+  const sandbox = around.walls === "double" ? [] : ["--no-sandbox"];
+  const command = [program, "--user-data-dir=/tmp/profile", ...sandbox, ...noNetwork, ...settings];
+  // A program that builds walls of its own in its jail needs user namespaces for it.
+  const jail = { ...browserJail(program, around.isolation), nests: around.walls === "double" };
+  return { command, env: {}, jail };
 }
 
 /** What a browser may touch: programs and libraries, fonts, and its own memory. Nothing of the user's. */
-export function browserJail(program: string): Jail {
+export function browserJail(program: string, isolation: Isolation): Jail {
   const own = dirname(realpathSync(program));
   const system = ["/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives"];
   const readOnly = [...system, ...(own.startsWith("/usr/") ? [] : [own])].filter((path) => existsSync(path));
   return {
+    isolation,
     readOnly: [
       ...readOnly.map((path) => ({ from: path, at: path })),
       { from: fontsDir(), at: "/run/fonts" },

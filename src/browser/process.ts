@@ -3,9 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { spawnJailed } from "../jail/spawn.ts";
 import type { Log } from "../log.ts";
 import { DevTools } from "./devtools.ts";
-import { planLaunch, type Walls } from "./launch.ts";
+import { type BrowserWalls, type Launch, pipes, planLaunch, type Walls } from "./launch.ts";
 import { treeMemoryMb } from "./memory.ts";
 
 /** A browser starts in half a second; on a busy machine in many times that. No reply waits so long for it. */
@@ -38,17 +39,13 @@ export interface Watching {
 /** Starts a browser behind these walls. Rejects with what it said when it does not come up. */
 export async function startBrowser(
   program: string,
-  { walls, memoryMb, log }: { walls: Walls; memoryMb: number; log: Log },
+  { around, memoryMb, log }: { around: BrowserWalls; memoryMb: number; log: Log },
 ): Promise<BrowserProcess> {
+  const { walls } = around;
   const folder = walls === "own" ? await mkdtemp(join(tmpdir(), "cellwright-browser-")) : undefined;
   try {
-    const { command, args, env, descriptors } = planLaunch(program, walls, folder);
-    const stdio = Array.from(
-      { length: descriptors.count },
-      (_, at) => (at < 2 ? "ignore" : "pipe") as "ignore" | "pipe",
-    );
-    const child = spawn(command, args, { cwd: "/", env, stdio, detached: true });
-    const browser = follow(child, { walls, descriptors, folder, memoryMb, log });
+    const child = start(planLaunch(program, folder === undefined ? around : { walls: "own", profileDir: folder }));
+    const browser = follow(child, { walls, folder, memoryMb, log });
     const timer = setTimeout(() => browser.kill("it did not start in time"), START_MS);
     try {
       await browser.devtools.call("Browser.getVersion");
@@ -64,23 +61,29 @@ export async function startBrowser(
   }
 }
 
+function start({ command, env, jail }: Launch): ChildProcess {
+  const stdio: ("ignore" | "pipe")[] = ["ignore", "ignore", "pipe", "pipe", "pipe"];
+  if (jail) return spawnJailed(jail, command, { stdio }).child;
+  const [program = "", ...args] = command;
+  return spawn(program, args, { cwd: "/", env, stdio, detached: true });
+}
+
 function follow(
   child: ChildProcess,
   parts: {
     walls: Walls;
-    descriptors: { input: number; output: number };
     folder: string | undefined;
     memoryMb: number;
     log: Log;
   },
 ): BrowserProcess {
-  const { walls, descriptors, folder, memoryMb, log } = parts;
+  const { walls, folder, memoryMb, log } = parts;
   let stderr = "";
   let reason: string | undefined;
   let isGone = false;
   const watching = new Set<{ others: boolean }>();
-  const output = child.stdio[descriptors.output] as Writable;
-  const input = child.stdio[descriptors.input] as Readable;
+  const output = child.stdio[pipes.output] as Writable;
+  const input = child.stdio[pipes.input] as Readable;
   const kill = (why: string) => {
     reason ??= why;
     killGroup(child);

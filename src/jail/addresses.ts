@@ -2,11 +2,14 @@ import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 
 /** Networks that are not the public internet: the machine, its neighbours, its cloud's metadata, and reserved ones. */
-const privateNetworks = new BlockList();
-for (const network of [
+export const privateIPv4Networks: readonly string[] = [
   ...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"],
   ...["192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"],
   ...["224.0.0.0/4", "240.0.0.0/4"],
+];
+const privateNetworks = new BlockList();
+for (const network of [
+  ...privateIPv4Networks,
   // Of IPv6 also what carries an IPv4 address inside, and is taken out of it somewhere on the way.
   ...["::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"],
   ...["5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"],
@@ -19,8 +22,13 @@ export function isPrivateAddress(address: string): boolean {
   const plain = withoutZone(address);
   const family = familyOf(plain);
   if (family === undefined || privateNetworks.check(plain, family)) return true;
-  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return own.some((each) => withoutZone(each.address) === plain);
+  return ownAddresses().includes(plain);
+}
+
+/** Of all interfaces of this machine. */
+export function ownAddresses(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return all.map(({ address }) => withoutZone(address));
 }
 
 /** `::ffff:10.0.0.1` is checked against networks of IPv4 by `BlockList` itself. */

@@ -1,9 +1,6 @@
-import { execFile } from "node:child_process";
 import { existsSync, lstatSync } from "node:fs";
-import { promisify } from "node:util";
 import type { Jail } from "./jail.ts";
-
-const run = promisify(execFile);
+import { coveredProc, HOST_NAME, readOnlyProc, UID } from "./policy.ts";
 
 /** Where bubblewrap writes who its child is, unless said: the first descriptor after stderr. */
 export const INFO_FD = 3;
@@ -11,41 +8,25 @@ export const INFO_FD = 3;
 /** Where it reads the filter of system calls from, if there is one and it is not said otherwise. */
 export const SECCOMP_FD = 4;
 
-/** Longest that starting `true` in a jail may take; a hanging bubblewrap is one that does not work. */
-const PROBE_TIMEOUT_MS = 10_000;
-
-/** Whatever the server's user is: its files belong to this one inside. */
-const UID = "1000";
-
 const walls = [
-  // User, process, network, IPC, host name and cgroup namespaces; and none to be made inside.
+  // User, process, network, IPC, host name and cgroup namespaces.
   "--unshare-all",
   "--unshare-user",
-  "--disable-userns",
   "--uid",
-  UID,
+  String(UID),
   "--gid",
-  UID,
+  String(UID),
   "--hostname",
-  "cellwright",
+  HOST_NAME,
   "--cap-drop",
   "ALL",
   "--new-session",
 ];
 
-/** What of /proc speaks of the machine instead of its processes. A root without capabilities could still read some of it. */
-const coveredProc = [
-  ...["acpi", "asound", "fs", "iomem", "kallsyms", "kcore", "keys", "kmsg", "kpagecgroup", "kpagecount", "kpageflags"],
-  ...["latency_stats", "pagetypeinfo", "pressure", "sched_debug", "scsi", "slabinfo", "timer_list", "vmallocinfo"],
-];
-
-/** What of it can change the machine: a root without capabilities could, and bubblewrap itself only looks at folders. */
-const readOnlyProc = ["sys", "sysrq-trigger", "irq", "bus", "mtrr"].map((name) => `/proc/${name}`);
-
 export interface BubblewrapOptions {
   /** The descriptor on which it says the pid that its child has outside. */
   infoFd?: number;
-  /** The descriptor from which it reads the filter of seccomp.ts. */
+  /** The descriptor from which it reads the filter of system calls. */
   seccompFd?: number;
   /** Whether the program is the jail's second process, and bubblewrap the first, which reaps what nobody waits for. */
   reaper?: boolean;
@@ -57,6 +38,8 @@ export function bubblewrapArgs(jail: Jail, command: string[], options: Bubblewra
   const size = jail.tmpMb === undefined ? [] : ["--size", String(jail.tmpMb * 1024 * 1024)];
   return [
     ...walls,
+    // None to be made inside.
+    ...(jail.nests ? [] : ["--disable-userns"]),
     ...(jail.network === "host" ? ["--share-net"] : []),
     "--die-with-parent",
     ...(reaper ? [] : ["--as-pid-1"]),
@@ -65,7 +48,11 @@ export function bubblewrapArgs(jail: Jail, command: string[], options: Bubblewra
     "--clearenv",
     ...Object.entries(jail.env).flatMap(([name, value]) => ["--setenv", name, value]),
     ...["--proc", "/proc"],
-    ...readOnlyProc.filter((path) => existsSync(path)).flatMap((path) => ["--ro-bind", path, path]),
+    // Bubblewrap itself only looks at folders.
+    ...readOnlyProc
+      .map((name) => `/proc/${name}`)
+      .filter((path) => existsSync(path))
+      .flatMap((path) => ["--ro-bind", path, path]),
     ...coveredProc.flatMap(coverArgs),
     ...["--dev", "/dev"],
     ...[...size, "--tmpfs", "/dev/shm"],
@@ -107,31 +94,4 @@ function coverArgs(name: string): string[] {
 export function childPid(info: string): number | undefined {
   const pid = /"child-pid":\s*(\d+)/.exec(info)?.[1];
   return pid === undefined ? undefined : Number(pid);
-}
-
-/** Why bubblewrap cannot be used here, or nothing when it can. */
-export async function probeBubblewrap(): Promise<string | undefined> {
-  if (process.platform !== "linux") return `bubblewrap needs Linux, and this is ${process.platform}`;
-  try {
-    const probe = [
-      ...walls,
-      "--ro-bind",
-      "/",
-      "/",
-      "--proc",
-      "/proc",
-      "--dev",
-      "/dev",
-      "--tmpfs",
-      "/tmp",
-      "--",
-      "true",
-    ];
-    await run("bwrap", probe, { timeout: PROBE_TIMEOUT_MS });
-    return undefined;
-  } catch (error) {
-    const { code, stderr, message } = error as { code?: unknown; stderr?: string; message: string };
-    if (code === "ENOENT") return "bubblewrap (`bwrap`) is not installed";
-    return `bubblewrap does not work here: ${stderr?.trim().split("\n").at(-1) || message}`;
-  }
 }

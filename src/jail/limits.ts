@@ -73,6 +73,7 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
   const machine = given ?? (await thisMachine());
   const hierarchies = process.platform === "linux" || given ? await findHierarchies(machine) : [];
   const users = new Map<string, number>();
+  const removals = new Map<string, Promise<void>>();
   const means = controllers.map((name) => `${name}: ${meansOf(name, hierarchies)}`);
   log.debug(`limits: ${means.join(", ")}`);
   for (const { folder } of hierarchies) await removeLeftBehind(folder);
@@ -81,6 +82,8 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
     means,
     async for(sessionId, limits) {
       const name = encodeURIComponent(sessionId);
+      // A session that is reset has its next kernel while the groups of the former one are emptied and removed.
+      await removals.get(name);
       users.set(name, (users.get(name) ?? 0) + 1);
       const groups: Group[] = [];
       for (const hierarchy of hierarchies) {
@@ -95,12 +98,14 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
       const limited = (controller: Controller) => groups.some((group) => group.controllers.includes(controller));
       return new CgroupLimits(groups, limits, {
         limited,
-        release: () => {
+        release: async (remove) => {
           const left = (users.get(name) ?? 1) - 1;
           users.set(name, left);
-          if (left > 0) return false;
+          if (left > 0) return;
           users.delete(name);
-          return true;
+          const removal = remove().finally(() => removals.delete(name));
+          removals.set(name, removal);
+          await removal;
         },
         log,
         killsSoFar: await oomKills(groups),
@@ -111,13 +116,16 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
 
 type Group = Hierarchy;
 
+/** One kernel less; `remove` is called for the session's last. */
+type Release = (remove: () => Promise<void>) => Promise<void>;
+
 class CgroupLimits implements SessionLimits {
   readonly forProcess: ProcessLimits;
   readonly notes: string[];
   readonly limitsMemory: boolean;
   readonly #groups: Group[];
   readonly #limits: Limits;
-  readonly #release: () => boolean;
+  readonly #release: Release;
   readonly #log: Log;
   #killsSoFar: number;
   #disposed = false;
@@ -125,7 +133,7 @@ class CgroupLimits implements SessionLimits {
   constructor(
     groups: Group[],
     limits: Limits,
-    parts: { limited: (name: Controller) => boolean; release: () => boolean; log: Log; killsSoFar: number },
+    parts: { limited: (name: Controller) => boolean; release: Release; log: Log; killsSoFar: number },
   ) {
     this.#groups = groups;
     this.#limits = limits;
@@ -170,7 +178,10 @@ class CgroupLimits implements SessionLimits {
   async dispose(): Promise<void> {
     if (this.#disposed) return;
     this.#disposed = true;
-    if (!this.#release()) return;
+    await this.#release(() => this.#remove());
+  }
+
+  async #remove(): Promise<void> {
     await this.killAll();
     for (const { folder } of this.#groups) {
       let removed = false;

@@ -9,31 +9,47 @@ export interface NetRules {
   /** Why this host may not be reached, or nothing when its name allows it. Decided before the name is looked up. */
   refuseHost(host: string, port: number): string | undefined;
   /** Why an address may not be connected to, although the host was allowed. */
-  refuseAddress(address: string, host: string): string | undefined;
+  refuseAddress(address: string, host: string, port: number): string | undefined;
 }
 
 interface Rule {
   matches(host: string): boolean;
   port: number | undefined;
+  /** Addresses that are not on the public internet, and may be reached all the same by a host of this rule. */
+  addresses?: BlockList;
+  /** `any`: every host there is, also those that an attacker has made for this. */
+  kind: "any" | "name" | "address";
 }
 
 /** `example.org`, `*.example.org` (hosts below it), `host:8080`, an address, `10.0.0.0/8`, `[::1]:80`, `*`. */
 export function parseNetRules(allow: string[]): NetRules {
-  const named = new BlockList();
-  const rules = allow.map((entry) => parseRule(entry.trim(), named));
-  const isNamed = (address: string): boolean => {
+  const rules = allow.map((entry) => parseRule(entry.trim()));
+  const isOpen = (rule: Rule, port: number) =>
+    rule.port === undefined ? USUAL_PORTS.includes(port) : rule.port === port;
+  const opening = (host: string, port: number) => rules.filter((rule) => rule.matches(host) && isOpen(rule, port));
+  const holds = ({ addresses }: Rule, address: string): boolean => {
     const family = familyOf(address);
-    return family !== undefined && named.check(address, family);
+    return family !== undefined && addresses?.check(address, family) === true;
+  };
+  /**
+   * An address with a port is for those who ask for this very address and port. One without a port, or a network, is
+   * also for hosts that are allowed by name: it says that they may be there.
+   */
+  const isNamed = (address: string, host: string, port: number): boolean => {
+    const own = opening(host, port);
+    if (own.some((rule) => holds(rule, address))) return true;
+    const isNamedHost = own.some(({ kind }) => kind === "name");
+    const whole = rules.filter(({ kind, port }) => kind === "address" && port === undefined);
+    return isNamedHost && whole.some((rule) => holds(rule, address));
   };
   return {
     refuseHost(host, port) {
-      const own = rules.filter((rule) => rule.matches(host));
-      if (own.length === 0) return `${host} is not allowed`;
-      const isOpen = own.some((rule) => (rule.port === undefined ? USUAL_PORTS.includes(port) : rule.port === port));
-      return isOpen ? undefined : `port ${port} of ${host} is not allowed`;
+      if (opening(host, port).length > 0) return undefined;
+      const isKnown = rules.some((rule) => rule.matches(host));
+      return isKnown ? `port ${port} of ${host} is not allowed` : `${host} is not allowed`;
     },
-    refuseAddress(address, host) {
-      if (!isPrivateAddress(address) || isNamed(address)) return undefined;
+    refuseAddress(address, host, port) {
+      if (!isPrivateAddress(address) || isNamed(address, host, port)) return undefined;
       return host === address
         ? `${address} is not on the public internet, and not allowed by its address`
         : `${host} is at ${address}, which is not on the public internet, and not allowed by its address`;
@@ -41,24 +57,23 @@ export function parseNetRules(allow: string[]): NetRules {
   };
 }
 
-function parseRule(entry: string, named: BlockList): Rule {
+function parseRule(entry: string): Rule {
   const { host, port } = splitPort(entry);
-  if (host === "*") return { matches: () => true, port };
+  if (host === "*") return { kind: "any", matches: () => true, port };
   if (host === "localhost") {
-    addNetwork(named, "127.0.0.0/8");
-    addNetwork(named, "::1");
-    return { matches: (each) => each === "localhost", port };
+    const addresses = networks("127.0.0.0/8", "::1");
+    return { kind: "name", matches: (each) => each === "localhost", port, addresses };
   }
   if (host.includes("/") || familyOf(host)) {
-    const network = new BlockList();
-    addNetwork(network, host);
-    addNetwork(named, host);
+    const addresses = networks(host);
     return {
+      kind: "address",
       matches: (each) => {
         const family = familyOf(each);
-        return family !== undefined && network.check(each, family);
+        return family !== undefined && addresses.check(each, family);
       },
       port,
+      addresses,
     };
   }
   const suffix = host.startsWith("*.") ? host.slice(1) : undefined;
@@ -67,7 +82,13 @@ function parseRule(entry: string, named: BlockList): Rule {
       `\`${entry}\` is not a host: expected \`example.org\`, \`*.example.org\`, \`host:443\` or an address`,
     );
   }
-  return { matches: (each) => (suffix ? each.endsWith(suffix) : each === host), port };
+  return { kind: "name", matches: (each) => (suffix ? each.endsWith(suffix) : each === host), port };
+}
+
+function networks(...list: string[]): BlockList {
+  const found = new BlockList();
+  for (const network of list) addNetwork(found, network);
+  return found;
 }
 
 function splitPort(entry: string): { host: string; port: number | undefined } {

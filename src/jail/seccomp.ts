@@ -1,106 +1,92 @@
 /**
- * A filter of system calls, built here so that no library is needed: a program for the kernel's classic BPF machine, in
- * the form that `bwrap --seccomp` and seccomp(2) take. It refuses what code in a jail has no use for and what breaking
- * out of one has begun with. The namespaces stand without it.
+ * Filters of system calls, built here so that no library is needed: programs for the kernel's classic BPF machine, in
+ * the form that `bwrap --seccomp` and seccomp(2) take. What is not known is refused; of what is known, see
+ * seccomp-calls.ts.
  */
 
-const archs: Record<string, Arch> = {
-  x64: { audit: 0xc000003e, column: 0, clone: 56, socket: 41, ioctl: 16 },
-  arm64: { audit: 0xc00000b7, column: 1, clone: 220, socket: 198, ioctl: 29 },
-};
+import { and, assemble, give, goto, ifAnyBit, ifAtLeast, ifEqual, label, load, type Step } from "./bpf.ts";
+import {
+  attributeCalls,
+  type CallNumbers,
+  calls,
+  judgedFileCalls,
+  judgedNameCalls,
+  judgedOpenCalls,
+  type ModeCall,
+  modeCalls,
+  NEWEST_KNOWN,
+  namespaceCalls,
+  OPENS_FOR_WRITING,
+  type OwnProcessCall,
+  ownerCalls,
+  ownProcessCalls,
+  refusedCalls,
+  sharedCalls,
+  signalCalls,
+  watchCalls,
+} from "./seccomp-calls.ts";
 
-interface Arch {
-  /** What the kernel calls it in `seccomp_data.arch`. */
-  audit: number;
-  column: 0 | 1;
-  clone: number;
-  socket: number;
-  ioctl: number;
-}
-
-/** The number of each refused call on x86-64 and on arm64; -1 where it does not exist. */
-export const refusedCalls: Record<string, readonly [x64: number, arm64: number]> = {
-  // Other processes.
-  ptrace: [101, 117],
-  process_vm_readv: [310, 270],
-  process_vm_writev: [311, 271],
-  pidfd_getfd: [438, 438],
-  kcmp: [312, 272],
-  // Namespaces and mounts.
-  unshare: [272, 97],
-  setns: [308, 268],
-  mount: [165, 40],
-  umount2: [166, 39],
-  pivot_root: [155, 41],
-  chroot: [161, 51],
-  open_tree: [428, 428],
-  move_mount: [429, 429],
-  fsopen: [430, 430],
-  fsconfig: [431, 431],
-  fsmount: [432, 432],
-  fspick: [433, 433],
-  mount_setattr: [442, 442],
-  open_tree_attr: [467, 467],
-  // Large parts of the kernel with a long record of mistakes.
-  bpf: [321, 280],
-  perf_event_open: [298, 241],
-  userfaultfd: [323, 282],
-  io_uring_setup: [425, 425],
-  io_uring_enter: [426, 426],
-  io_uring_register: [427, 427],
-  add_key: [248, 217],
-  request_key: [249, 218],
-  keyctl: [250, 219],
-  fanotify_init: [300, 262],
-  // Files by number instead of by path, which walks around mounts.
-  name_to_handle_at: [303, 264],
-  open_by_handle_at: [304, 265],
-  // The machine itself.
-  kexec_load: [246, 104],
-  kexec_file_load: [320, 294],
-  init_module: [175, 105],
-  finit_module: [313, 273],
-  delete_module: [176, 106],
-  reboot: [169, 142],
-  swapon: [167, 224],
-  swapoff: [168, 225],
-  acct: [163, 89],
-  quotactl: [179, 60],
-  quotactl_fd: [443, 443],
-  syslog: [103, 116],
-  vhangup: [153, 58],
-  lookup_dcookie: [212, 18],
-  settimeofday: [164, 170],
-  clock_settime: [227, 112],
-  adjtimex: [159, 171],
-  clock_adjtime: [305, 266],
-  iopl: [172, -1],
-  ioperm: [173, -1],
-  modify_ldt: [154, -1],
-  uselib: [134, -1],
+/** What the kernel calls a processor in `seccomp_data.arch`, and its column in the tables. */
+const archs: Record<string, { audit: number; column: 0 | 1 }> = {
+  x64: { audit: 0xc000003e, column: 0 },
+  arm64: { audit: 0xc00000b7, column: 1 },
 };
 
 /**
- * Room on the disk without writing to it, a file's worth in an instant, which is faster than anybody can look. Programs
- * then write instead, as on file systems that do not have it.
+ * Which sockets a jailed process may make. `namespace`: all of its own network. `gated`: the same without datagrams,
+ * since its connections are judged one by one (host/gate.py). `unix`: only those of its session, judged, too.
+ * `proxied`: these, and TCP that leads to the proxy.
  */
-const fallocate = [285, 47] as const;
-/** The same as requests: XFS's names for it, which other file systems know, too. */
-const RESERVING = [0x4030_5828, 0x4030_582a, 0x4030_5839];
-/** The same number everywhere. Its flags are in memory, where a filter cannot look: the C library then uses `clone`. */
-const CLONE3 = 435;
+export type Sockets = "namespace" | "gated" | "unix" | "proxied";
+
+export interface FilterOptions {
+  sockets?: Sockets;
+  /** Whether namespaces keep its processes, memory and queues apart from others of this machine. */
+  apart?: boolean;
+  /** Whether it may make namespaces of its own, to build a sandbox inside. */
+  nests?: boolean;
+  /** Landlock before version 3 does not stop `truncate` by path. */
+  truncates?: boolean;
+  /** False where nothing limits how many instances of inotify it takes of its user's. */
+  watches?: boolean;
+  /** False where no gate can judge its connections. */
+  connects?: boolean;
+  arch?: string;
+}
+
 /** All CLONE_NEW… flags: time, mount, cgroup, UTS, IPC, user, pid and network namespaces. */
 const NEW_NAMESPACE = 0x7e02_0080;
-/** The families of sockets that programs use. Packets, the virtual machine's host, the kernel's ciphers are not among them. */
 const AF_UNIX = 1;
 const AF_INET = 2;
 const AF_INET6 = 10;
 const AF_NETLINK = 16;
+const SOCK_STREAM = 1;
+const SOCK_SEQPACKET = 5;
+const SOCKET_TYPE = 0xf;
 /** Of netlink only the protocol with which interfaces are listed. */
 const NETLINK_ROUTE = 0;
+/** Unspecified, ICMP, TCP, UDP, ICMPv6: others load modules of the kernel or are young. */
+const PROTOCOLS = [0, 1, 6, 17, 58];
+/** Set-user-id and set-group-id of a file's mode. */
+const SET_ID = 0o6000;
+/** Connecting by sending. */
+const MSG_FASTOPEN = 0x2000_0000;
 /** Typing into a terminal in its user's name. */
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
+/** Having signals sent to another process, by the kernel. */
+const F_SETOWN = 8;
+const F_SETOWN_EX = 15;
+const FIOSETOWN = 0x8901;
+const SIOCSPGRP = 0x8902;
+/**
+ * Room on the disk without writing to it, a file's worth in an instant: XFS's names for `fallocate`, which other file
+ * systems know, too. Programs then write instead, as on file systems that do not have it.
+ */
+const RESERVING = [0x4030_5828, 0x4030_582a, 0x4030_5839];
+/** SO_SNDBUF, SO_RCVBUF and the same by force: memory of the machine that is in no sum of a process's. */
+const SOL_SOCKET = 1;
+const BUFFER_SIZES = [7, 8, 32, 33];
 /** Calls of the x32 ABI have this bit, and numbers of their own. */
 const X32_BIT = 0x4000_0000;
 
@@ -109,89 +95,299 @@ const ENOSYS = 38;
 const EAFNOSUPPORT = 97;
 const EOPNOTSUPP = 95;
 
-/** The filter for this processor as `struct sock_filter[]`, or nothing where its system calls are not known to us. */
-export function seccompFilter(arch: string = process.arch): Uint8Array | undefined {
-  const known = archs[arch];
-  if (!known) return undefined;
-  const { audit, column, clone, socket, ioctl } = known;
-  const program: Instruction[] = [
-    load(ARCH),
-    jumpIfEqual(audit, 1, 0),
-    give(KILL_PROCESS),
-    load(NUMBER),
-    ...(arch === "x64" ? [jumpIfAtLeast(X32_BIT, 0, 1), give(KILL_PROCESS)] : []),
-    jumpIfEqual(CLONE3, 0, 1),
-    give(refuse(ENOSYS)),
-  ];
-  const unlessEqual = (value: number, then: Instruction[]) => [jumpIfEqual(value, 0, then.length), ...then];
-  program.push(
-    ...unlessEqual(clone, [load(argument(0)), jumpIfAnyBit(NEW_NAMESPACE, 0, 1), give(refuse(EPERM)), give(ALLOW)]),
-    ...unlessEqual(socket, [
-      load(argument(0)),
-      jumpIfEqual(AF_UNIX, 5, 0),
-      jumpIfEqual(AF_INET, 4, 0),
-      jumpIfEqual(AF_INET6, 3, 0),
-      jumpIfEqual(AF_NETLINK, 0, 3),
-      load(argument(2)),
-      jumpIfEqual(NETLINK_ROUTE, 0, 1),
-      give(ALLOW),
-      give(refuse(EAFNOSUPPORT)),
-    ]),
-    ...unlessEqual(ioctl, [
-      load(argument(1)),
-      ...RESERVING.map((request, index) => jumpIfEqual(request, RESERVING.length + 2 - index, 0)),
-      jumpIfEqual(TIOCSTI, 1, 0),
-      jumpIfEqual(TIOCLINUX, 0, 2),
-      give(refuse(EPERM)),
-      give(refuse(EOPNOTSUPP)),
-      give(ALLOW),
-    ]),
-    ...unlessEqual(fallocate[column], [give(refuse(EOPNOTSUPP))]),
-  );
-  const numbers = Object.values(refusedCalls)
-    .map((row) => row[column])
-    .filter((number) => number >= 0);
-  // Each jumps over the others and over ALLOW to the refusal at the end: a jump reaches 255 instructions.
-  numbers.forEach((number, index) => {
-    program.push(jumpIfEqual(number, numbers.length - index, 0));
-  });
-  program.push(give(ALLOW), give(refuse(EPERM)));
-  return encode(program);
-}
-
-type Instruction = [code: number, ifTrue: number, ifFalse: number, value: number];
-
-const LOAD_WORD = 0x20;
-const JUMP_EQUAL = 0x15;
-const JUMP_AT_LEAST = 0x35;
-const JUMP_ANY_BIT = 0x45;
-const RETURN = 0x06;
-
 /** Places in `struct seccomp_data`. */
 const NUMBER = 0;
 const ARCH = 4;
-
-const ALLOW = 0x7fff_0000;
-const KILL_PROCESS = 0x8000_0000;
-const ERRNO = 0x0005_0000;
-
 /** The lower half of an argument, which is all that flags, families and requests have. */
 const argument = (index: number): number => 16 + 8 * index;
-const refuse = (errno: number): number => ERRNO | errno;
-const load = (offset: number): Instruction => [LOAD_WORD, 0, 0, offset];
-const give = (verdict: number): Instruction => [RETURN, 0, 0, verdict];
-const jumpIfEqual = (value: number, yes: number, no: number): Instruction => [JUMP_EQUAL, yes, no, value];
-const jumpIfAtLeast = (value: number, yes: number, no: number): Instruction => [JUMP_AT_LEAST, yes, no, value];
-const jumpIfAnyBit = (bits: number, yes: number, no: number): Instruction => [JUMP_ANY_BIT, yes, no, bits];
+const upperHalf = (index: number): number => 20 + 8 * index;
 
-function encode(program: Instruction[]): Uint8Array {
-  const bytes = new Uint8Array(program.length * 8);
-  const view = new DataView(bytes.buffer);
-  program.forEach(([code, ifTrue, ifFalse, value], index) => {
-    view.setUint16(index * 8, code, true);
-    view.setUint8(index * 8 + 2, ifTrue);
-    view.setUint8(index * 8 + 3, ifFalse);
-    view.setUint32(index * 8 + 4, value, true);
+const ALLOW = 0x7fff_0000;
+const ASK = 0x7fc0_0000;
+const KILL_PROCESS = 0x8000_0000;
+const refuse = (errno: number): number => 0x0005_0000 | errno;
+
+/** The filter for this processor, or nothing where its system calls are not known to us. */
+export function seccompFilter(options: FilterOptions = {}): Uint8Array | undefined {
+  const { sockets = "namespace", apart = true, nests = false, arch = process.arch } = options;
+  const known = archs[arch];
+  if (!known) return undefined;
+  const { column } = known;
+  const refused = {
+    ...refusedCalls,
+    ...(nests ? {} : namespaceCalls),
+    ...(apart ? {} : sharedCalls),
+    ...(options.watches === false ? watchCalls : {}),
+    ...(options.truncates === false ? { truncate: calls.truncate } : {}),
+    ...(options.connects === false ? { connect: calls.connect } : {}),
+  };
+  const on = (call: CallNumbers, body: Step[]) => onCall(call[column], body);
+  return assemble([
+    ...checkProcessor(arch),
+    ...on(calls.clone3, [give(refuse(ENOSYS))]),
+    ...(nests
+      ? []
+      : on(calls.clone, [load(argument(0)), ifAnyBit(NEW_NAMESPACE, "clone/no"), ...verdicts("clone", EPERM)])),
+    ...on(calls.socket, socketCheck(sockets)),
+    ...(sockets === "namespace" ? [] : judgedConnections(on)),
+    ...(apart
+      ? []
+      : on(calls.fcntl, [
+          load(argument(1)),
+          ...[F_SETOWN, F_SETOWN_EX].map((request) => ifEqual(request, "fcntl/no")),
+          ...verdicts("fcntl", EPERM),
+        ])),
+    ...on(calls.ioctl, [
+      load(argument(1)),
+      ...RESERVING.map((request) => ifEqual(request, "ioctl/unsupported")),
+      ...[TIOCSTI, TIOCLINUX].map((request) => ifEqual(request, "ioctl/no")),
+      ...(apart ? [] : [FIOSETOWN, SIOCSPGRP].map((request) => ifEqual(request, "ioctl/no"))),
+      ...verdicts("ioctl", EPERM),
+      label("ioctl/unsupported"),
+      give(refuse(EOPNOTSUPP)),
+    ]),
+    ...on(calls.setsockopt, [
+      load(argument(1)),
+      ifEqual(SOL_SOCKET, "setsockopt/socket"),
+      give(ALLOW),
+      label("setsockopt/socket"),
+      load(argument(2)),
+      ...BUFFER_SIZES.map((name) => ifEqual(name, "setsockopt/no")),
+      // Done without an effect, as where it is limited.
+      ...verdicts("setsockopt", 0),
+    ]),
+    ...on(calls.fallocate, [give(refuse(EOPNOTSUPP))]),
+    ...Object.entries(modeCalls).flatMap(([name, row]) => on(row.numbers, noSetId(name, row))),
+    // Its mode is in memory, where a filter cannot look: programs then use `openat`.
+    ...on(calls.openat2, [give(refuse(ENOSYS))]),
+    ...(apart ? [] : Object.entries(ownProcessCalls).flatMap(([name, row]) => on(row.numbers, ownOnly(name, row)))),
+    ...(apart ? [] : Object.entries(ownerCalls).flatMap(([name, row]) => on(row.numbers, sameOwner(name, row.user)))),
+    ifAtLeast(NEWEST_KNOWN + 1, "unknown"),
+    ...(apart ? [] : numbersOf(attributeCalls, column).map((number) => ifEqual(number, "unsupported"))),
+    ...numbersOf(refused, column).map((number) => ifEqual(number, "refused")),
+    give(ALLOW),
+    label("refused"),
+    give(refuse(EPERM)),
+    label("unknown"),
+    give(refuse(ENOSYS)),
+    label("unsupported"),
+    give(refuse(EOPNOTSUPP)),
+  ]);
+}
+
+/** What a process is asked about that answers for others; see host/gate.py, which finds calls by these numbers. */
+export interface GateFilter {
+  filter: Uint8Array;
+  calls: Record<string, number>;
+}
+
+export interface GateOptions {
+  /** Whether sockets of that kind are made by the gate as well. */
+  tcp: boolean;
+  /** Where Landlock does not scope them. */
+  signals: boolean;
+  /** Modes and times of files, where no mounts keep them as they are. */
+  files: boolean;
+  /** Names in folders that Landlock cannot grant as a whole. */
+  names: boolean;
+  arch?: string;
+}
+
+export function gateFilter(options: GateOptions): GateFilter | undefined {
+  const { tcp, signals, files, names, arch = process.arch } = options;
+  const known = archs[arch];
+  if (!known) return undefined;
+  const { column } = known;
+  const numbers = present({
+    connect: calls.connect[column],
+    ...(signals ? numbersByName(signalCalls, column) : {}),
+    ...(files ? numbersByName(judgedFileCalls, column) : {}),
+    ...(names ? numbersByName(judgedNameCalls, column) : {}),
   });
-  return bytes;
+  const opens = names ? Object.entries(judgedOpenCalls) : [];
+  const filter = assemble([
+    ...checkProcessor(arch),
+    ...Object.values(numbers).map((number) => ifEqual(number, "ask")),
+    ...opens.flatMap(([, { numbers: row, flags }]) =>
+      onCall(row[column], [load(argument(flags)), ifAnyBit(OPENS_FOR_WRITING, "ask"), give(ALLOW)]),
+    ),
+    ...(tcp
+      ? onCall(calls.socket[column], [
+          load(argument(0)),
+          ifEqual(AF_INET, "ask"),
+          ifEqual(AF_INET6, "ask"),
+          give(ALLOW),
+        ])
+      : []),
+    give(ALLOW),
+    label("ask"),
+    give(ASK),
+  ]);
+  const opening = Object.fromEntries(opens.map(([name, { numbers: row }]) => [name, row[column]]));
+  return { filter, calls: { ...numbers, ...present(opening), ...(tcp ? { socket: calls.socket[column] } : {}) } };
+}
+
+/** Sockets of this machine's programs only. */
+export function noNetworkFilter(arch: string = process.arch): Uint8Array | undefined {
+  const known = archs[arch];
+  if (!known) return undefined;
+  return assemble([
+    ...checkProcessor(arch),
+    ...onCall(calls.socket[known.column], [
+      load(argument(0)),
+      ifEqual(AF_UNIX, "socket/yes"),
+      give(refuse(EAFNOSUPPORT)),
+      label("socket/yes"),
+      give(ALLOW),
+    ]),
+    give(ALLOW),
+  ]);
+}
+
+function checkProcessor(arch: string): Step[] {
+  return [
+    load(ARCH),
+    ifEqual(archs[arch]?.audit ?? 0, "processor"),
+    give(KILL_PROCESS),
+    label("processor"),
+    load(NUMBER),
+    ...(arch === "x64" ? [ifAtLeast(X32_BIT, "x32"), goto("number"), label("x32"), give(KILL_PROCESS)] : []),
+    label("number"),
+  ];
+}
+
+/** `body` ends in a verdict whatever happens: it leaves something else than the call's number to look at. */
+function onCall(number: number, body: Step[]): Step[] {
+  if (number < 0) return [];
+  const [then, past] = [`then/${number}`, `past/${number}`];
+  return [ifEqual(number, then), goto(past), label(then), ...body, label(past)];
+}
+
+function verdicts(name: string, errno: number): Step[] {
+  return [give(ALLOW), label(`${name}/no`), give(refuse(errno))];
+}
+
+function socketCheck(sockets: Sockets): Step[] {
+  const families = [
+    ifEqual(AF_UNIX, "socket/unix"),
+    ...(sockets === "unix" ? [] : [ifEqual(AF_INET, "socket/inet"), ifEqual(AF_INET6, "socket/inet")]),
+    ...(sockets === "namespace" || sockets === "gated" ? [ifEqual(AF_NETLINK, "socket/netlink")] : []),
+  ];
+  const anyType = sockets === "namespace";
+  const types = (name: string, allowed: number[]): Step[] => [
+    label(name),
+    ...(anyType
+      ? []
+      : [
+          load(argument(1)),
+          and(SOCKET_TYPE),
+          ...allowed.map((type) => ifEqual(type, `${name}/type`)),
+          give(refuse(EPERM)),
+        ]),
+    label(`${name}/type`),
+  ];
+  return [
+    load(argument(0)),
+    ...families,
+    give(refuse(EAFNOSUPPORT)),
+    ...types("socket/unix", [SOCK_STREAM, SOCK_SEQPACKET]),
+    give(ALLOW),
+    ...types("socket/inet", [SOCK_STREAM]),
+    load(argument(2)),
+    ...PROTOCOLS.map((protocol) => ifEqual(protocol, "socket/yes")),
+    give(refuse(EAFNOSUPPORT)),
+    label("socket/netlink"),
+    load(argument(2)),
+    ifEqual(NETLINK_ROUTE, "socket/yes"),
+    give(refuse(EAFNOSUPPORT)),
+    label("socket/yes"),
+    give(ALLOW),
+  ];
+}
+
+/** No way to an address but `connect`: datagrams of a pair have one, and so has sending that connects. */
+function judgedConnections(on: (call: CallNumbers, body: Step[]) => Step[]): Step[] {
+  const flagsAt = { sendto: 3, sendmsg: 2, sendmmsg: 3 };
+  return [
+    // All others can be aimed at an address, also those that turn into datagrams.
+    ...on(calls.socketpair, [
+      load(argument(1)),
+      and(SOCKET_TYPE),
+      ...[SOCK_STREAM, SOCK_SEQPACKET].map((type) => ifEqual(type, "pair/yes")),
+      give(refuse(EPERM)),
+      label("pair/yes"),
+      give(ALLOW),
+    ]),
+    ...Object.entries(flagsAt).flatMap(([name, index]) =>
+      on(calls[name as keyof typeof flagsAt], [
+        load(argument(index)),
+        ifAnyBit(MSG_FASTOPEN, `${name}/no`),
+        ...verdicts(name, EOPNOTSUPP),
+      ]),
+    ),
+  ];
+}
+
+/** Programs with the rights of their owner would be the server's user's, on the machine. */
+function noSetId(name: string, { mode, ifFlags }: ModeCall): Step[] {
+  const unlessCreating = ifFlags
+    ? [load(argument(ifFlags.argument)), ifAnyBit(ifFlags.bits, `${name}/mode`), give(ALLOW), label(`${name}/mode`)]
+    : [];
+  return [...unlessCreating, load(argument(mode)), ifAnyBit(SET_ID, `${name}/no`), ...verdicts(name, EPERM)];
+}
+
+function sameOwner(name: string, user: number): Step[] {
+  const unchanged = 0xffff_ffff;
+  return [
+    load(argument(user)),
+    ...[unchanged, process.getuid?.() ?? 0].map((id) => ifEqual(id, `${name}/user`)),
+    give(refuse(EPERM)),
+    label(`${name}/user`),
+    load(argument(user + 1)),
+    ...[unchanged, process.getgid?.() ?? 0].map((id) => ifEqual(id, `${name}/group`)),
+    give(refuse(EPERM)),
+    label(`${name}/group`),
+    give(ALLOW),
+  ];
+}
+
+function ownOnly(name: string, { argument: index, only, unlessNull, errno }: OwnProcessCall): Step[] {
+  const pointer =
+    unlessNull === undefined
+      ? []
+      : [
+          load(argument(unlessNull)),
+          ifAtLeast(1, `${name}/no`),
+          load(upperHalf(unlessNull)),
+          ifAtLeast(1, `${name}/no`),
+          give(ALLOW),
+        ];
+  const kind = only
+    ? [load(argument(only.argument)), ifEqual(only.value, `${name}/kind`), give(refuse(errno)), label(`${name}/kind`)]
+    : [];
+  return [
+    ...kind,
+    load(argument(index)),
+    ifAtLeast(1, `${name}/other`),
+    give(ALLOW),
+    label(`${name}/other`),
+    ...(pointer.length > 0 ? pointer : []),
+    label(`${name}/no`),
+    give(refuse(errno)),
+  ];
+}
+
+function numbersByName(table: Record<string, CallNumbers>, column: 0 | 1): Record<string, number> {
+  return Object.fromEntries(Object.entries(table).map(([name, row]) => [name, row[column]]));
+}
+
+/** Without calls that this processor does not have. */
+function present(numbers: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(Object.entries(numbers).filter(([, number]) => number >= 0));
+}
+
+function numbersOf(table: Record<string, CallNumbers>, column: 0 | 1): number[] {
+  return Object.values(table)
+    .map((row) => row[column])
+    .filter((number) => number >= 0);
 }

@@ -1,10 +1,12 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { bubblewrapArgs, childPid } from "./bubblewrap.ts";
+import { jailHostDir } from "./fork-jail.ts";
 import { type Jail, PROXY_PORT } from "./jail.ts";
 import type { ProcessLimits } from "./limits.ts";
+import { bubblewrapFilter, isGated, jailRequest } from "./policy.ts";
 import { childrenOf } from "./processes.ts";
-import { seccompFilter } from "./seccomp.ts";
 
 export interface SpawnOptions {
   /** For descriptors 0, 1, 2 and on, as `spawn` takes them; the program in the jail gets the same ones. */
@@ -15,10 +17,27 @@ export interface SpawnOptions {
 }
 
 export interface JailedProcess {
-  /** Bubblewrap, or what waits for it. Its exit is the program's: 128 + n for a signal. Never send it SIGINT. */
+  /** What started the jail and waits for it. Its exit is the program's: 128 + n for a signal. Never send it SIGINT. */
   child: ChildProcess;
-  /** The jail's first process, as seen from here: with SIGKILL to it, all that is inside ends. Undefined: no start. */
-  firstPid: Promise<number | undefined>;
+  /** Known a moment after the start. Undefined: no start. */
+  ids: Promise<JailIds | undefined>;
+}
+
+/** Processes of a jail, as seen from here. */
+export interface JailIds {
+  /** With SIGKILL to it, all that is inside ends. */
+  ending: number;
+  /** The parent of the program: waits for what loses its parent inside. */
+  first: number;
+}
+
+/** Starts a program in a jail, with a reaper as the jail's first process and the filter of system calls. */
+export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
+  const { launcher, judgingLauncher } = jail.isolation;
+  const { kind, program } = (isGated(jail) && judgingLauncher) || launcher;
+  return kind === "bubblewrap"
+    ? withBubblewrap(program, jail, command, options)
+    : withPython(program, jail, command, options);
 }
 
 /**
@@ -27,10 +46,9 @@ export interface JailedProcess {
  */
 const STAY = '"$@"; exit $?';
 
-/** Starts a program in a jail with bubblewrap, with a reaper as the jail's first process and the seccomp filter. */
-export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
+function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
   const { stdio, limits, survives = false } = options;
-  const filter = seccompFilter();
+  const filter = bubblewrapFilter(jail);
   const infoFd = stdio.length;
   const argsFd = infoFd + 1;
   const seccompFd = filter && infoFd + 2;
@@ -39,18 +57,47 @@ export function spawnJailed(jail: Jail, command: string[], options: SpawnOptions
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
   const walls = bubblewrapArgs(jail, [], { infoFd, seccompFd, reaper: true }).slice(0, -1);
   // Not on the command line, which everybody on the machine can read: the environment may have secrets in it.
-  const bubblewrap = ["bwrap", "--args", String(argsFd), "--", ...limited];
+  const bubblewrap = [bwrap, "--args", String(argsFd), "--", ...limited];
   const parented = survives ? ["/bin/sh", "-c", STAY, "sh", ...bubblewrap] : bubblewrap;
   const [program = "", ...args] = limits ? withLimits(limits, parented) : parented;
   const child = spawn(program, args, {
     cwd: "/",
-    env: { PATH: process.env.PATH ?? "" },
+    env: {},
     detached: true,
     stdio: [...stdio, "pipe", "pipe", ...(filter ? ["pipe" as const] : [])],
   });
   send(child.stdio[argsFd], walls.map((arg) => `${arg}\0`).join(""));
   if (seccompFd !== undefined && filter) send(child.stdio[seccompFd], filter);
-  return { child, firstPid: readPid(child, child.stdio[infoFd] as Readable | null) };
+  const first = readPid(child, child.stdio[infoFd] as Readable | null);
+  // Bubblewrap's jail ends with its first process, whatever became of bubblewrap.
+  return { child, ids: first.then((pid) => (pid === undefined ? undefined : { ending: pid, first: pid })) };
+}
+
+/** Without site packages and the user's settings: nothing runs outside the jail but Python's own library and ours. */
+const LAUNCH_FLAGS = ["-I", "-S", "-B"];
+
+function withPython(python: string, jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
+  const { stdio, limits, survives = false } = options;
+  const infoFd = stdio.length;
+  const requestFd = infoFd + 1;
+  const script = join(jailHostDir, "launch.py");
+  const args = [...LAUNCH_FLAGS, script, String(requestFd), String(infoFd), ...command];
+  const child = spawn(python, args, {
+    cwd: "/",
+    env: {},
+    detached: true,
+    stdio: [...stdio, "pipe", "pipe"],
+  });
+  const policy = jailRequest(jail);
+  const request = { policy, limits, descriptors: stdio.length, dieWithParent: !survives };
+  send(child.stdio[requestFd], JSON.stringify(request));
+  const { pid } = child;
+  const first = readPid(child, child.stdio[infoFd] as Readable | null);
+  // Its supervisor is the one to end: without a pid namespace the first process takes no others with it.
+  const ids = first.then((found) =>
+    found === undefined || pid === undefined ? undefined : { ending: pid, first: found },
+  );
+  return { child, ids };
 }
 
 function send(pipe: unknown, content: string | Uint8Array): void {

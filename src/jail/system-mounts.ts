@@ -34,12 +34,18 @@ const settings = [
 /** Only with the machine's network: where names are looked up. */
 const networkSettings = ["/etc/resolv.conf", "/etc/gai.conf"];
 
-/** Written by us: a jail has one user, who is nobody of the machine's. */
+/** Written by us, where paths can differ from the machine's: a jail has one user, who is none of the machine's. */
 const ownSettings = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 /** What every jail of a Python kernel or a shell sees of the machine, read-only. */
-export async function systemMounts(options: { network: boolean }): Promise<{ readOnly: Mount[]; symlinks: Symlink[] }> {
-  const readOnly: Mount[] = ownSettings.map((name) => ({ from: join(jailHostDir, "etc", name), at: `/etc/${name}` }));
+export async function systemMounts(options: {
+  network: boolean;
+  isApart: boolean;
+}): Promise<{ readOnly: Mount[]; symlinks: Symlink[] }> {
+  const readOnly: Mount[] = ownSettings.map((name) => {
+    const at = `/etc/${name}`;
+    return { from: options.isApart ? join(jailHostDir, "etc", name) : at, at };
+  });
   const symlinks: Symlink[] = [];
   for (const path of systemFolders) {
     const found = await lstat(path).catch(() => undefined);

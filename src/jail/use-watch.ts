@@ -1,7 +1,10 @@
 import { readFile, stat } from "node:fs/promises";
 import { diskUse, namelessBytes } from "./disk-use.ts";
+import { memoryUse } from "./memory-use.ts";
 
 export interface Watched {
+  /** For sentences; by default the kernel. */
+  who?: string | undefined;
   /** The session's processes, as seen from here. */
   processes(): Promise<number[]>;
   /** All that the session can write to. */
@@ -9,6 +12,8 @@ export interface Watched {
   /** What a kernel writes for itself, and code can therefore write to as well. */
   ownFiles?: OwnFile[] | undefined;
   diskMb: number;
+  /** What is in the folders already counts as well; otherwise it is not held against whoever comes to it. */
+  countsBefore?: boolean | undefined;
   /** Only where the system does not limit the session's memory. */
   memoryMb?: number | undefined;
   /** While a cell runs it is looked at more often. */
@@ -45,17 +50,20 @@ const MB = 1024 * 1024;
 /** Looks at what a session uses of the disk (and of memory), and condemns it when that is too much. */
 export function watchUse(watched: Watched): UseWatching {
   const watch = new UseWatch(watched);
-  return { started: watch.start(), stop: () => watch.stop() };
+  return { started: watch.start(), check: () => watch.check(), stop: () => watch.stop() };
 }
 
 export interface UseWatching {
   /** What was there before has been measured: it is not held against the session. Never rejects. */
   started: Promise<void>;
+  /** Looks at the disk now: whether that is too much, as a sentence. */
+  check(): Promise<string | undefined>;
   stop(): void;
 }
 
 class UseWatch {
   readonly #watched: Watched;
+  readonly #who: string;
   readonly #written = new Map<number, number>();
   #devices = new Set<number>();
   #diskLimitBytes: number;
@@ -68,6 +76,7 @@ class UseWatch {
 
   constructor(watched: Watched) {
     this.#watched = watched;
+    this.#who = watched.who ?? "The kernel";
     this.#diskLimitBytes = watched.diskMb * MB + DISK_SLACK_BYTES;
   }
 
@@ -76,9 +85,13 @@ class UseWatch {
     const found = await Promise.all(folders.map((folder) => stat(folder).catch(() => undefined)));
     this.#devices = new Set(found.flatMap((each) => (each ? [each.dev] : [])));
     // What is in the folders already is not this kernel's doing, and must not be its end.
-    const used = await diskUse(folders, Number.POSITIVE_INFINITY);
+    const used = this.#watched.countsBefore ? 0 : await diskUse(folders, Number.POSITIVE_INFINITY);
     this.#diskLimitBytes = Math.max(this.#diskLimitBytes, used + DISK_SLACK_BYTES);
     this.#schedule(0);
+  }
+
+  async check(): Promise<string | undefined> {
+    return this.#diskReason(await this.#watched.processes().catch(() => []));
   }
 
   stop(): void {
@@ -111,10 +124,8 @@ class UseWatch {
   async #memoryReason(pids: number[]): Promise<string | undefined> {
     const { memoryMb } = this.#watched;
     if (memoryMb === undefined) return undefined;
-    const sizes = await Promise.all(pids.map(ownMemoryBytes));
-    const used = sizes.reduce((sum, size) => sum + size, 0);
-    if (used <= (memoryMb + OWN_MEMORY_MB) * MB) return undefined;
-    return `The kernel ran out of memory: its processes together used more than the limit of ${memoryMb} MB.`;
+    if ((await memoryUse(pids)) <= (memoryMb + OWN_MEMORY_MB) * MB) return undefined;
+    return `${this.#who} ran out of memory: its processes together used more than the limit of ${memoryMb} MB.`;
   }
 
   #diskIsDue(): boolean {
@@ -135,7 +146,7 @@ class UseWatch {
     this.#diskLookMs = performance.now() - this.#diskLookedAt;
     this.#diskLeftBytes = this.#diskLimitBytes - used;
     if (this.#diskLeftBytes >= 0) return undefined;
-    return `The kernel was ended because its files grew beyond the limit of ${this.#watched.diskMb} MB.`;
+    return `${this.#who} was ended because its files grew beyond the limit of ${this.#watched.diskMb} MB.`;
   }
 
   async #newlyWritten(pids: number[]): Promise<number> {
@@ -160,10 +171,4 @@ async function unusualBytes({ path, usualBytes }: OwnFile): Promise<number> {
     () => 0,
   );
   return Math.max(0, size - usualBytes);
-}
-
-/** Without what it shares with others, such as the zygote it was forked from. 0: it is gone. */
-async function ownMemoryBytes(pid: number): Promise<number> {
-  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "latin1").catch(() => "");
-  return Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) * 1024;
 }

@@ -21,7 +21,7 @@ describeWith("chromium", "a browser for figures", () => {
     expect({ width, height }).toEqual({ width: 700, height: 500 });
     expect(colours).toBeGreaterThan(20);
     expect(share("#ff0000")).toBeGreaterThan(0.1);
-    expect(said).toEqual([expect.stringMatching(/^figures are drawn by a browser \((bubblewrap|its own)/)]);
+    expect(said).toEqual([expect.stringMatching(/^figures are drawn by a browser \((namespaces|its own)/)]);
   });
 
   test("draws figures of a reply one by one, of several replies at the same time, and mixes none up", async () => {

@@ -10,7 +10,8 @@ import { Page } from "../../src/browser/page.ts";
 import type { BrowserProcess } from "../../src/browser/process.ts";
 import { startBrowser } from "../../src/browser/process.ts";
 import { createLog } from "../../src/log.ts";
-import { describeWith, requirement } from "../support/requirements.ts";
+import { describeWithIsolations } from "../support/isolations.ts";
+import { describeWith } from "../support/requirements.ts";
 import { drawOne, openBrowser } from "./support.ts";
 
 /** Ways out of a page. Each would be heard of by the server at `origin`. */
@@ -69,50 +70,58 @@ describeWith("chromium", "a page that wants out", () => {
     expect(heard).toEqual([]);
   });
 
-  const walls = requirement("bubblewrap").ok ? (["double", "jail"] as const) : [];
-  describe.each(walls)("behind the walls %s, with the browser itself taken over", (kind) => {
-    let browser: BrowserProcess;
-    let page: Page;
-    beforeAll(async () => {
-      const program = findBrowser() ?? "";
-      browser = await startBrowser(program, { walls: kind, memoryMb: 1500, log: createLog("silent") });
-      page = await Page.open(browser, { width: 800, height: 600, scripts: true });
-    });
-    afterAll(async () => {
-      browser.kill("the test is over");
-      await browser.closed;
-    });
+  describeWithIsolations(
+    "with the browser itself taken over",
+    (isolation) =>
+      describe.each(["double", "jail"] as const)("behind the walls %s", (kind) => {
+        let browser: BrowserProcess;
+        let page: Page;
+        beforeAll(async () => {
+          const program = findBrowser() ?? "";
+          browser = await startBrowser(program, {
+            around: { walls: kind, isolation },
+            memoryMb: 1500,
+            log: createLog("silent"),
+          });
+          page = await Page.open(browser, { width: 800, height: 600, scripts: true });
+        });
+        afterAll(async () => {
+          browser.kill("the test is over");
+          await browser.closed;
+        });
 
-    /** Goes where no page may: DevTools has all rights of the browser. Undefined when there is nothing. */
-    async function visit(url: string): Promise<string | undefined> {
-      const { errorText } = await page.call<{ errorText?: string }>("Page.navigate", { url });
-      if (errorText) return undefined;
-      for (;;) {
-        const [state, text] = (await page.evaluate(
-          "[document.readyState, document.body?.innerText ?? '']",
-        )) as string[];
-        if (state === "complete") return text;
-      }
-    }
+        /** Goes where no page may: DevTools has all rights of the browser. Undefined when there is nothing. */
+        async function visit(url: string): Promise<string | undefined> {
+          const { errorText } = await page.call<{ errorText?: string }>("Page.navigate", { url });
+          if (errorText) return undefined;
+          for (;;) {
+            const [state, text] = (await page.evaluate(
+              "[document.readyState, document.body?.innerText ?? '']",
+            )) as string[];
+            if (state === "complete") return text;
+          }
+        }
 
-    test("the network is not there", async () => {
-      expect(await visit(`${origin}/devtools`)).toBeUndefined();
-      expect(heard).toEqual([]);
-    });
+        test("the network is not there", async () => {
+          expect(await visit(`${origin}/devtools`)).toBeUndefined();
+          expect(heard).toEqual([]);
+        });
 
-    test("the files of the machine are not there, but those it needs are", async () => {
-      expect(await visit("file:///usr/lib/os-release")).toContain("NAME=");
-      expect(await visit(`file://${folder}/secret.txt`)).toBeUndefined();
-      for (const path of ["/root", "/home", "/etc/passwd", "/etc/hostname", "/var", process.cwd()]) {
-        expect(await visit(`file://${path}`), path).toBeUndefined();
-      }
-    });
+        test("the files of the machine are not there, but those it needs are", async () => {
+          expect(await visit("file:///usr/lib/os-release")).toContain("NAME=");
+          expect(await visit(`file://${folder}/secret.txt`)).toBeUndefined();
+          for (const path of ["/root", "/home", "/etc/passwd", "/etc/hostname", "/var", process.cwd()]) {
+            expect(await visit(`file://${path}`), path).toBeUndefined();
+          }
+        });
 
-    test("pages are kept apart by the browser's own sandbox, where it can be had", async () => {
-      const isSandboxed = /You are adequately sandboxed/.test((await visit("chrome://sandbox")) ?? "");
-      expect(isSandboxed).toBe(kind === "double");
-    });
-  });
+        test("pages are kept apart by the browser's own sandbox, where it can be had", async () => {
+          const isSandboxed = /You are adequately sandboxed/.test((await visit("chrome://sandbox")) ?? "");
+          expect(isSandboxed).toBe(kind === "double");
+        });
+      }),
+    ["namespaces"],
+  );
 
   test.runIf(process.getuid?.() === 0)("no browser runs without any wall", async () => {
     // As root its own sandbox does not work, and there is no other.

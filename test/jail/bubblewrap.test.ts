@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { bubblewrapArgs, childPid, probeBubblewrap } from "../../src/jail/bubblewrap.ts";
+import { bubblewrapArgs, childPid } from "../../src/jail/bubblewrap.ts";
+import { tryIsolation } from "../../src/jail/isolation.ts";
 import type { Jail } from "../../src/jail/jail.ts";
 import { sharedLibraries } from "../../src/jail/libraries.ts";
 import { describeWith } from "../support/requirements.ts";
@@ -23,6 +24,7 @@ describeWith("bubblewrap", "a jail", () => {
   async function inJail(script: string): Promise<string> {
     const system = ["/bin", "/lib", "/lib64", "/usr"].map((path) => ({ from: path, at: path }));
     const jail: Jail = {
+      isolation: { tier: "namespaces", launcher: { kind: "bubblewrap", program: "bwrap" }, landlockAbi: 0 },
       readOnly: system,
       readWrite: [{ from: folder, at: "/held" }],
       env: { ONLY: "this" },
@@ -35,7 +37,7 @@ describeWith("bubblewrap", "a jail", () => {
   }
 
   test("works here", async () => {
-    expect(await probeBubblewrap()).toBeUndefined();
+    expect(await tryIsolation("namespaces", "bubblewrap")).toMatchObject({ launcher: { kind: "bubblewrap" } });
   });
 
   test("shows the mounts of its policy and nothing else of the machine", async () => {

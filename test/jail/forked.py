@@ -1,6 +1,6 @@
 """Runs a script in the jail of src/jail/host after a fork, as a zygote does: python forked.py REQUEST-FILE
 
-The request: { host, policy, seccomp (hex), limits, script, arguments, leave, oldSystem }. Its exit is the supervisor's. The
+The request: { host, policy, limits, script, arguments, leave, oldSystem }. Its exit is the supervisor's. The
 pid of the supervisor is written to stdout first; with `leave`, a descriptor of that folder is left open before the fork.
 """
 
@@ -23,9 +23,8 @@ if "leave" in request:
     os.set_inheritable(os.open(request["leave"], os.O_RDONLY), True)
 pid = os.fork()
 if pid == 0:
-    seccomp = bytes.fromhex(request["seccomp"]) if "seccomp" in request else None
     if "policy" in request:
-        jail.enter(request["policy"], seccomp, limits=request.get("limits"))
+        jail.enter(request["policy"], limits=request.get("limits"))
     sys.argv = [request["script"], *request["arguments"]]
     status = 0
     try:

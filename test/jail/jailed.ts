@@ -1,14 +1,14 @@
-/** Ways to run a Python script: in the jail after a fork, in bubblewrap, and with no walls for comparison. */
+/** Ways to run a Python script: in a jail after a fork, in one that a launcher makes, and with no walls for comparison. */
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, cpSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { jailHostDir } from "../../src/jail/fork-jail.ts";
 import type { Jail } from "../../src/jail/jail.ts";
 import type { ProcessLimits } from "../../src/jail/limits.ts";
-import { seccompFilter } from "../../src/jail/seccomp.ts";
+import { jailRequest } from "../../src/jail/policy.ts";
 import { spawnJailed } from "../../src/jail/spawn.ts";
 
 const run = promisify(execFile);
@@ -29,7 +29,7 @@ export interface WayOptions {
   jail: Jail;
   limits?: ProcessLimits;
   env?: Record<string, string>;
-  /** A folder that this test may fill. */
+  /** A folder that this test may fill, and every user may enter. */
   folder: string;
   /** A folder of which the parent has a descriptor open. */
   leave?: string;
@@ -50,17 +50,28 @@ export async function outcome(command: string[], env: Record<string, string> = {
 export function forkedCommand(script: string, args: string[], options: WayOptions & { unjailed?: boolean }): string[] {
   const { python, jail, limits, folder, leave, oldSystem, unjailed } = options;
   const file = join(folder, `request-${randomBytes(6).toString("hex")}.json`);
-  const filter = seccompFilter();
+  const program = readableByAll(join(import.meta.dirname, "forked.py"), folder);
+  const host = readableByAll(jailHostDir, folder);
+  // It mounts files of ours as well.
+  const policy: Jail = JSON.parse(JSON.stringify(jail).replaceAll(jailHostDir, host));
   const request = {
-    host: jailHostDir,
-    ...(!unjailed && { policy: jail, seccomp: filter && Buffer.from(filter).toString("hex"), limits }),
+    host,
+    ...(!unjailed && { policy: jailRequest(policy), limits }),
     script,
     arguments: args,
     leave,
     oldSystem,
   };
   writeFileSync(file, JSON.stringify(request), { mode: 0o644 });
-  return [python, "-B", join(import.meta.dirname, "forked.py"), file];
+  return [python, "-B", program, file];
+}
+
+/** A copy of a file or folder of ours for tests that become another user: a home folder of mode 700 keeps that user out. */
+export function readableByAll(path: string, folder: string): string {
+  const copy = join(folder, basename(path));
+  cpSync(path, copy, { recursive: true });
+  chmodSync(copy, 0o755);
+  return copy;
 }
 
 export const forked: Way = {
@@ -72,7 +83,7 @@ export const forked: Way = {
 };
 
 export const spawned: Way = {
-  name: "in bubblewrap",
+  name: "by a launcher",
   async run(script, args, { python, jail, limits }) {
     const { child } = spawnJailed(jail, [python, "-B", script, ...args], { stdio: ["ignore", "pipe", "pipe"], limits });
     let [stdout, stderr] = ["", ""];

@@ -2,8 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Jail } from "../../src/jail/jail.ts";
-import { inside, type LocalJailOptions, localJail } from "../../src/jail/local-jail.ts";
+
+import type { Isolation, Jail } from "../../src/jail/jail.ts";
+import { type LocalJailOptions, localJail } from "../../src/jail/local-jail.ts";
+import { ownProgramPaths } from "../../src/jail/own-program.ts";
+
 import { testPython } from "../support/pythons.ts";
 import { describeWith } from "../support/requirements.ts";
 import { forked, forkedCommand, outcome, spawned } from "./jailed.ts";
@@ -18,8 +21,16 @@ function made(...names: string[]): string {
   return path;
 }
 
+const bubblewrap = { kind: "bubblewrap" as const, program: "/usr/bin/bwrap" };
+const namespaces: Isolation = { tier: "namespaces", launcher: bubblewrap, landlockAbi: 0 };
+
 const policy = (options: Partial<LocalJailOptions>): Promise<Jail> =>
-  localJail({ environmentPaths: [], workspaceDir: made("workspace"), ...options });
+  localJail({ isolation: namespaces, environmentPaths: [], workspaceDir: made("workspace"), ...options });
+
+test("a program that is installed runs from all packages around it", () => {
+  expect(ownProgramPaths("/home/u/p/node_modules/cellwright")).toContain("/home/u/p/node_modules");
+  expect(ownProgramPaths("/home/u/cellwright")).not.toContain("/home/u");
+});
 
 describe("the policy of a local kernel", () => {
   test("shows no settings but those that every program needs, and none with secrets", async () => {
@@ -44,8 +55,8 @@ describe("the policy of a local kernel", () => {
 
   test("has the workspace as its home, and nothing of the server's environment", async () => {
     const jail = await policy({ env: { PASSED: "on" } });
-    expect(jail.env).toMatchObject({ HOME: inside.workspace, PASSED: "on" });
-    expect(jail.workingDir).toBe(inside.workspace);
+    expect(jail.env).toMatchObject({ HOME: "/workspace", PASSED: "on" });
+    expect(jail.workingDir).toBe("/workspace");
     expect(jail.network).toBe("none");
     const place = made("in-place");
     expect(await policy({ workspaceDir: place, workspaceInPlace: true })).toMatchObject({ workingDir: place });
@@ -73,6 +84,40 @@ describe("the policy of a local kernel", () => {
     const own = await policy({ workspaceDir: root, workspaceInPlace: true });
     expect(own.readOnly).toContainEqual({ from: join(root, "src"), at: join(root, "src") });
     expect(own.readWrite.map(({ at }) => at)).not.toContain(join(root, "src/jail"));
+  });
+
+  test("without namespaces, what lies around protected names is writable, and the folder itself only readable", async () => {
+    const workspaceDir = made("around");
+    for (const name of ["src", ".git/hooks", ".git/objects"]) made("around", name);
+    symlinkSync("/etc", join(workspaceDir, "link"));
+    const jail = await policy({
+      isolation: { tier: "landlock", launcher: { kind: "python", program: "/usr/bin/python3" }, landlockAbi: 7 },
+      tmpDir: made("tmp"),
+      workspaceDir,
+      workspaceInPlace: true,
+      protectedRoots: [{ root: workspaceDir, paths: [".git/hooks", ".vscode"] }],
+    });
+    const writable = [join(workspaceDir, ".git/objects"), join(workspaceDir, "src"), join(folder, "tmp")];
+    expect(jail.readWrite.map(({ at }) => at).sort()).toEqual(writable.sort());
+    expect(jail.readOnly).toContainEqual({ from: workspaceDir, at: workspaceDir });
+  });
+
+  test("keeps protected names as they are, at every place where they are seen", async () => {
+    const workspaceDir = made("obeyed");
+    const link = join(folder, "obeyed-link");
+    symlinkSync(workspaceDir, link);
+    mkdirSync(join(workspaceDir, ".git", "hooks"), { recursive: true });
+    const hooks = join(workspaceDir, ".git/hooks");
+    const jail = await policy({
+      workspaceDir: link,
+      workspaceInPlace: true,
+      protectedPaths: [hooks],
+      protectedRoots: [{ root: workspaceDir, paths: [".git/hooks", ".vscode"] }],
+    });
+    expect(jail.readOnly).toContainEqual({ from: hooks, at: join(link, ".git/hooks") });
+    expect(jail.readWrite).toContainEqual({ from: join(workspaceDir, ".git"), at: join(link, ".git") });
+    // The user's folder is the home there, and its settings are protected.
+    expect(jail.env.GIT_CONFIG_GLOBAL).toMatch(/^\/tmp\//);
   });
 
   test("hides what is never to be seen, wherever it would be, but not what is needed below it", async () => {

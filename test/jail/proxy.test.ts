@@ -11,8 +11,8 @@ import { localJail } from "../../src/jail/local-jail.ts";
 import { parseNetRules } from "../../src/jail/net-rules.ts";
 import { type NetProxy, openProxy } from "../../src/jail/proxy.ts";
 import { createLog } from "../../src/log.ts";
+import { describeWithIsolations } from "../support/isolations.ts";
 import { testPython } from "../support/pythons.ts";
-import { describeWith } from "../support/requirements.ts";
 import { forked, spawned } from "./jailed.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "cellwright-proxy-"));
@@ -51,7 +51,7 @@ function open(allow: string[]): Promise<NetProxy> {
     asked.push(host);
     return names[host] ?? [host];
   };
-  return openProxy({ folder: mkdtempSync(join(folder, "p-")), allow, log, resolve });
+  return openProxy({ folder: mkdtempSync(join(folder, "p-")), sessionId: "s1", allow, log, resolve });
 }
 
 function listening(server: Server | ReturnType<typeof createServer>): Promise<number> {
@@ -138,6 +138,29 @@ describe("addresses", () => {
     await open2.dispose();
   });
 
+  test("with a port are for those who ask for them, not for names that lead there", async () => {
+    const via = await open([`127.0.0.1:${port}`, `rebound.example:${port}`, `*:${port}`, "localhost"]);
+    expect(await get(`http://127.0.0.1:${port}/`, via)).toMatchObject({ status: 200 });
+    for (const host of ["rebound.example", "any.example", "127.0.0.2"]) {
+      names[host] ??= ["127.0.0.1"];
+      const answer = await get(`http://${host}:${port}/`, via);
+      expect({ host, ...answer }).toMatchObject({
+        host,
+        status: 403,
+        text: expect.stringContaining("not on the public"),
+      });
+    }
+    await via.dispose();
+  });
+
+  test("without a port, and networks, are where names may lead, but not every name", async () => {
+    const via = await open([`rebound.example:${port}`, `*:${port}`, "127.0.0.0/8"]);
+    expect(await get(`http://rebound.example:${port}/`, via)).toMatchObject({ status: 200 });
+    names["any.example"] = ["127.0.0.1"];
+    expect(await get(`http://any.example:${port}/`, via)).toMatchObject({ status: 403 });
+    await via.dispose();
+  });
+
   test("of the public internet are told from all others", () => {
     const inner = ["10.1.2.3", "100.64.0.1", "172.31.0.1", "192.168.1.1", "0.0.0.0", "224.0.0.1", "255.255.255.255"];
     const inner6 = [
@@ -199,10 +222,77 @@ describe("tunnels", () => {
     server.close();
   });
 
+  test("are closed when TLS to a host with a name says none", async () => {
+    const reached: string[] = [];
+    const server = createServer((socket) => socket.on("data", (data) => void reached.push(name(data))));
+    const serverPort = await listening(server);
+    const via = await open([`named.example:${serverPort}`, "127.0.0.1", `127.0.0.1:${serverPort}`]);
+    const { socket } = await tunnel(`named.example:${serverPort}`, via);
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    connectTls({ socket, servername: "", rejectUnauthorized: false }).on("error", () => {});
+    await closed;
+    expect(reached).toEqual([]);
+    const direct = await tunnel(`127.0.0.1:${serverPort}`, via);
+    connectTls({ socket: direct.socket, servername: "", rejectUnauthorized: false }).on("error", () => {});
+    await expect.poll(() => reached).toEqual(["none"]);
+    await via.dispose();
+    server.close();
+  });
+
+  test("to port 80 are refused: a second request in them could be for another host", async () => {
+    const via = await open(["named.example", "127.0.0.1"]);
+    expect((await tunnel("named.example:80", via)).status).toBe(403);
+    expect(logged.join("")).toContain("CONNECT to port 80 of named.example cannot be judged");
+    await via.dispose();
+  });
+
   function name(data: Uint8Array): string {
     const greeting = readGreeting(data);
     return greeting.kind === "tls" ? (greeting.serverName ?? "none") : greeting.kind;
   }
+});
+
+describe("a session", () => {
+  test("has 64 connections at once; one more is told so, and there is room again when one ends", async () => {
+    const echo = createServer((socket) => socket.pipe(socket));
+    const echoPort = await listening(echo);
+    const via = await open([`named.example:${echoPort}`, `named.example:${port}`, "127.0.0.1"]);
+    const held = await Promise.all(Array.from({ length: 64 }, () => tunnel(`named.example:${echoPort}`, via)));
+    expect(held.every(({ status }) => status === 200)).toBe(true);
+    expect((await tunnel(`named.example:${echoPort}`, via)).status).toBe(503);
+    const full = await get(`http://named.example:${port}/`, via);
+    expect(full).toMatchObject({
+      status: 503,
+      text: expect.stringContaining("64 connections of this session are open"),
+    });
+    // Another session's proxy is not concerned.
+    expect(await get(`http://named.example:${port}/`)).toMatchObject({ status: 200 });
+    held[0]?.socket.destroy();
+    await expect.poll(async () => (await get(`http://named.example:${port}/`, via)).status).toBe(200);
+    for (const { socket } of held) socket.destroy();
+    await via.dispose();
+    echo.close();
+  });
+
+  test("is logged once for each host, with what became of it", async () => {
+    const lines: string[] = [];
+    const resolve = async () => ["127.0.0.1"];
+    const own = createLog("info", (line) => lines.push(line.trim()));
+    const allow = [`named.example:${port}`, "127.0.0.1"];
+    const via = await openProxy({ folder: mkdtempSync(join(folder, "p-")), sessionId: "s7", allow, log: own, resolve });
+    for (let turn = 0; turn < 3; turn += 1) {
+      await get(`http://named.example:${port}/${turn}`, via);
+      await get("http://other.example/", via);
+    }
+    expect(lines).toEqual([
+      `cellwright info: session s7: network allowed: named.example:${port}`,
+      "cellwright warn: session s7: network refused: other.example is not allowed",
+    ]);
+    for (let host = 0; host < 300; host += 1) await get(`http://host-${host}.example/`, via);
+    expect(lines.length).toBeLessThan(210);
+    expect(lines.at(-1)).toContain("further ones are not logged");
+    await via.dispose();
+  });
 });
 
 describe("rules", () => {
@@ -261,12 +351,14 @@ describe("a first message", () => {
   });
 });
 
-describeWith("bubblewrap", "code in a jail with allowed hosts", () => {
+describeWithIsolations("code in a jail with allowed hosts", (isolation) => {
   const python = testPython("debian");
   const script = join(import.meta.dirname, "fetch.py");
 
   test.each([forked, spawned])("gets there through the proxy and by no other way ($name)", async (way) => {
     const jail = await localJail({
+      isolation,
+      ...(isolation.tier === "landlock" && { tmpDir: folder }),
       environmentPaths: [],
       python,
       supportPaths: [import.meta.dirname],

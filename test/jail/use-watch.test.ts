@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect, test } from "vitest";
+import { memoryUse } from "../../src/jail/memory-use.ts";
 import { familyOf } from "../../src/jail/processes.ts";
 import { type Watched, watchUse } from "../../src/jail/use-watch.ts";
 import { testPython } from "../support/pythons.ts";
@@ -16,13 +18,15 @@ afterEach(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function watch(watched: Partial<Watched>): Promise<{ workspace: string; condemned: string[] }> {
+async function watch(
+  watched: Partial<Watched>,
+): Promise<{ workspace: string; condemned: string[]; check(): Promise<string | undefined> }> {
   count += 1;
   const workspace = join(folder, String(count));
   mkdirSync(workspace, { recursive: true });
   if (watched.folders) writeFileSync(join(workspace, "before"), Buffer.alloc(80 * MB));
   const condemned: string[] = [];
-  const { started, stop } = watchUse({
+  const { started, check, stop } = watchUse({
     processes: async () => [process.pid],
     diskMb: 20,
     isBusy: () => true,
@@ -32,7 +36,7 @@ async function watch(watched: Partial<Watched>): Promise<{ workspace: string; co
   });
   stops.push(stop);
   await started;
-  return { workspace, condemned };
+  return { workspace, condemned, check };
 }
 
 const slow = { timeout: 20_000 };
@@ -83,4 +87,32 @@ test("where memory is to be watched, the sum of all processes counts", async () 
   } finally {
     process.kill(-(child.pid ?? 0), "SIGKILL");
   }
+});
+
+test("memory that only a descriptor leads to counts, once for all who hold it, and so does what is mapped", async () => {
+  const hold =
+    "import os, time; fd = os.memfd_create('held'); [os.write(fd, bytes(1 << 20)) for _ in range(200)]; os.fork(); " +
+    "print('held', flush=True); time.sleep(60)";
+  const child = spawn(testPython("debian"), ["-I", "-S", "-c", hold], {
+    stdio: ["ignore", "pipe", "ignore"],
+    detached: true,
+  });
+  try {
+    await once(child.stdout, "data");
+    const pids = await familyOf(child.pid ?? 0);
+    expect(pids).toHaveLength(2);
+    const used = await memoryUse(pids);
+    expect(used).toBeGreaterThan(200 * MB);
+    expect(used).toBeLessThan(300 * MB);
+  } finally {
+    process.kill(-(child.pid ?? 0), "SIGKILL");
+  }
+});
+
+test("what it may say of somebody else than a kernel, and at once", async () => {
+  const { workspace, condemned, check } = await watch({ who: "The installer", isBusy: () => false });
+  expect(await check()).toBeUndefined();
+  writeFileSync(join(workspace, "large"), Buffer.alloc(60 * MB));
+  expect(await check()).toBe("The installer was ended because its files grew beyond the limit of 20 MB.");
+  expect(condemned).toEqual([]);
 });

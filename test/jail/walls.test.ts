@@ -2,20 +2,22 @@ import { randomBytes, randomInt } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { probeForkJail } from "../../src/jail/fork-jail.ts";
 import type { Jail } from "../../src/jail/jail.ts";
 import { localJail } from "../../src/jail/local-jail.ts";
+import { describeWithIsolations } from "../support/isolations.ts";
 import { testPython } from "../support/pythons.ts";
-import { describeWith } from "../support/requirements.ts";
-import { bare, forked, forkedCommand, outcome, spawned, type Way } from "./jailed.ts";
+import { bare, forked, forkedCommand, outcome, readableByAll, spawned, type Way } from "./jailed.ts";
 
 const isRoot = process.getuid?.() === 0;
 const python = testPython("debian");
-const probes = join(import.meta.dirname, "probes.py");
 
-describeWith("bubblewrap", "code in a jail", () => {
+describeWithIsolations("code in a jail", (isolation) => {
+  const isApart = isolation.tier === "namespaces";
+  // What is forked does not need bubblewrap.
+  const ways = isApart && isolation.launcher.kind === "python" ? [spawned] : [forked, spawned];
   const folder = mkdtempSync(join(tmpdir(), "cellwright-walls-"));
   const secret = randomBytes(8).toString("hex");
   const abstractName = `cellwright-${secret}`;
@@ -26,13 +28,21 @@ describeWith("bubblewrap", "code in a jail", () => {
   const movableDir = join(workspaceDir, "envs");
   const environmentDir = join(movableDir, "one");
   const hiddenDir = join(workspaceDir, "data");
+  const tmpDir = join(folder, "tmp");
+  const asksDir = join(folder, "asks");
+  const openDir = join(workspaceDir, "open");
+  // Without namespaces /dev/shm is the machine's: what is there by a known name can be opened, but not be listed.
+  const leftOpen = isApart ? [] : ["read_flag_in_memory"];
   const servers = [createServer(), createServer()];
+  const probes = join(folder, "probes/probes.py");
   let jail: Jail;
   let targets: string;
 
   beforeAll(async () => {
     chmodSync(folder, 0o777);
-    for (const made of [environmentDir, hiddenDir]) mkdirSync(made, { recursive: true });
+    const folders = [environmentDir, hiddenDir, tmpDir, asksDir, openDir, dirname(probes)];
+    for (const made of folders) mkdirSync(made, { recursive: true });
+    readableByAll(join(import.meta.dirname, "probes.py"), dirname(probes));
     const flagFile = join(folder, "flag");
     const hiddenFile = join(hiddenDir, "journal");
     for (const file of [flagFile, hiddenFile, sharedMemoryFile]) writeFileSync(file, secret);
@@ -40,9 +50,11 @@ describeWith("bubblewrap", "code in a jail", () => {
     await outcome([python, "-c", `import ctypes; ctypes.CDLL(None).shmget(${sharedMemoryKey}, 4096, 0o1666)`]);
     for (const made of [workspaceDir, movableDir, environmentDir]) chmodSync(made, 0o777);
     jail = await localJail({
+      isolation,
+      ...(isApart ? {} : { tmpDir }),
       environmentPaths: [environmentDir],
       python,
-      supportPaths: [import.meta.dirname],
+      supportPaths: [dirname(probes), asksDir],
       workspaceDir,
       workspaceInPlace: true,
       hidden: [hiddenDir],
@@ -84,12 +96,10 @@ describeWith("bubblewrap", "code in a jail", () => {
       "mount",
     ];
     expect(shut.filter((name) => !mayBeShut.includes(name) && !(rootOnly.includes(name) && !isRoot))).toEqual([]);
-    for (const way of [forked, spawned]) {
+    for (const way of ways) {
       const within = await probe(way);
-      expect({ way: way.name, reached: reachable.filter((name) => within[name] === "reached") }).toEqual({
-        way: way.name,
-        reached: [],
-      });
+      const reached = reachable.filter((name) => within[name] === "reached");
+      expect({ way: way.name, reached }).toEqual({ way: way.name, reached: leftOpen });
       expect(Object.keys(within)).toEqual(without.map(([name]) => name));
     }
     expect(existsSync(join(environmentDir, "planted.pth"))).toBe(true);
@@ -102,26 +112,27 @@ describeWith("bubblewrap", "code in a jail", () => {
     const ran = await outcome(asUser);
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const within: Record<string, string> = JSON.parse(ran.stdout.replace(/^\d+\n/, ""));
-    expect(Object.keys(within).filter((name) => within[name] === "reached")).toEqual([]);
+    expect(Object.keys(within).filter((name) => within[name] === "reached")).toEqual(leftOpen);
   });
 
-  describe.each([forked, spawned])("$name", (way) => {
-    const ask = async (code: string): Promise<string> => {
-      const script = join(workspaceDir, `ask-${randomBytes(4).toString("hex")}.py`);
-      writeFileSync(script, code);
-      const ran = await way.run(script, [], { python, jail, folder });
-      expect(ran.stderr).toBe("");
-      return ran.stdout.trim();
-    };
+  const ask = async (way: Way, code: string): Promise<string> => {
+    const script = join(asksDir, `ask-${randomBytes(4).toString("hex")}.py`);
+    writeFileSync(script, code);
+    const ran = await way.run(script, [], { python, jail, folder });
+    expect(ran.stderr).toBe("");
+    return ran.stdout.trim();
+  };
 
+  describe.each(isApart ? ways : [])("$name", (way) => {
     test("it has a user, a host name, a loopback and devices of its own, and can work", async () => {
       const code = `
-import getpass, multiprocessing, os, pathlib, pty, socket, subprocess, tempfile, threading
+import errno, getpass, multiprocessing, os, pathlib, pty, socket, subprocess, tempfile, threading
 assert getpass.getuser() == "cellwright" and os.getuid() == 1000 and socket.gethostname() == "cellwright"
 assert [name for _, name in socket.if_nameindex()] == ["lo"]
 assert sorted(os.listdir("/dev")) == sorted(["core", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"] + (["console"] if os.path.exists("/dev/console") else []))
 listener = socket.create_server(("127.0.0.1", 0))
-socket.create_connection(listener.getsockname()).close()
+refused = socket.socket().connect_ex(listener.getsockname())
+assert refused == ${way === spawned && isolation.launcher.kind === "bubblewrap" ? "errno.EPERM" : 0}, refused
 assert subprocess.run(["bash", "-c", "echo $HOME"], capture_output=True, text=True).stdout.strip() == os.getcwd()
 with multiprocessing.get_context("fork").Pool(2) as pool:
     assert pool.map(abs, [-1, -2]) == [1, 2]
@@ -133,7 +144,7 @@ pty.openpty()
 pathlib.Path("written").write_text("by the jail")
 assert len([name for name in os.listdir("/proc") if name.isdigit()]) <= 5
 print("worked")`;
-      expect(await ask(code)).toBe("worked");
+      expect(await ask(way, code)).toBe("worked");
       expect(existsSync(join(workspaceDir, "written"))).toBe(true);
     });
 
@@ -149,7 +160,7 @@ for path in ("/tmp/x", "/dev/shm/x"):
 for path in ("/x", "/dev/x", "/etc/x", "/proc/x"):
     try: open(path, "w")
     except OSError as error: print(path, errno.errorcode[error.errno])`;
-      expect((await ask(code)).split("\n")).toEqual([
+      expect((await ask(way, code)).split("\n")).toEqual([
         "/tmp/x True ENOSPC",
         "/dev/shm/x True ENOSPC",
         "/x EROFS",
@@ -160,9 +171,31 @@ for path in ("/x", "/dev/x", "/etc/x", "/proc/x"):
     });
   });
 
+  describe.each(isApart ? [] : ways)("$name, without namespaces", (way) => {
+    test("it can work in folders of its own", async () => {
+      const code = `
+import multiprocessing, multiprocessing.shared_memory, os, pathlib, subprocess, tempfile, threading
+assert subprocess.run(["bash", "-c", "echo $HOME"], capture_output=True, text=True).stdout.strip() == os.getcwd()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(abs, [-1, -2]) == [1, 2]
+assert dict(multiprocessing.Manager().dict(a=1)) == {"a": 1}
+multiprocessing.shared_memory.SharedMemory(create=True, size=10).unlink()
+threads = [threading.Thread(target=len, args=((),)) for _ in range(8)]
+[thread.start() for thread in threads] and [thread.join() for thread in threads]
+with tempfile.NamedTemporaryFile() as file:
+    assert file.name.startswith("${tmpDir}/")
+for folder in ("${openDir}", "."): pathlib.Path(folder, "written").write_text("by the jail")
+# Beside what is protected it can work, too.
+pathlib.Path("${environmentDir}").parent.joinpath("two").mkdir()
+pathlib.Path("${environmentDir}").parent.joinpath("two").rmdir()
+print("worked")`;
+      expect(await ask(way, code)).toBe("worked");
+    });
+  });
+
   test("a Python that can jail its forks is told from one that cannot", async () => {
-    expect(await probeForkJail(python)).toBeUndefined();
-    expect(await probeForkJail("/nonexistent/python")).toContain("/nonexistent/python");
+    expect(await probeForkJail(python, isolation)).toBeUndefined();
+    expect(await probeForkJail("/nonexistent/python", isolation)).toContain("/nonexistent/python");
   });
 });
 

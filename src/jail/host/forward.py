@@ -2,7 +2,8 @@
 
     python forward.py SOCKET PORT -- command …
 
-runs the command beside a forwarder. After a fork, `start(socket_path, port)` does the same for the calling process.
+runs the command beside a forwarder. `start(socket_path, port)` does the same for the calling process; without a port,
+where the loopback is the machine's, connections are handed over one by one (see gate.py).
 """
 
 import os
@@ -16,29 +17,43 @@ _CHUNK_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
 
 
+# Where programs in a jail find the proxy on their loopback.
+PORT = 3128
+
+
 def start(socket_path, port):
-    """Leaves a forwarder behind that is nobody's child but the jail's first process's. Listening when it returns."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
-    listener.listen(64)
+    """
+    Leaves a forwarder behind that is a child of the jail's first process. Listening when it returns. Without a port,
+    returns a socket on which connections are handed over to it.
+    """
+    handed_over = None
+    if port is None:
+        handed_over, source = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        take = _take_over
+    else:
+        source = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        source.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        source.bind(("127.0.0.1", port))
+        source.listen(64)
+        take = _accept
     middle = os.fork()
     if middle == 0:
         try:
             if os.fork() == 0:
-                _become_forwarder(listener, socket_path)
+                _become_forwarder(source, take, socket_path)
         finally:
             os._exit(0)
     os.waitpid(middle, 0)
-    listener.close()
+    source.close()
+    return handed_over
 
 
-def _become_forwarder(listener, socket_path):
+def _become_forwarder(source, take, socket_path):
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # The program's own pipes must end with it, not with us.
-    os.dup2(listener.fileno(), 0)
+    os.dup2(source.fileno(), 0)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -48,7 +63,7 @@ def _become_forwarder(listener, socket_path):
                 os.close(int(name))
             except OSError:
                 pass  # It was the listing's own.
-    _serve(socket.socket(fileno=0), socket_path)
+    _serve(socket.socket(fileno=0), take, socket_path)
 
 
 class _Side:
@@ -61,16 +76,16 @@ class _Side:
         self.has_ended = False
 
 
-def _serve(listener, socket_path):
+def _serve(source, take, socket_path):
     selector = selectors.DefaultSelector()
-    listener.setblocking(False)
-    selector.register(listener, selectors.EVENT_READ)
+    source.setblocking(False)
+    selector.register(source, selectors.EVENT_READ)
     count = 0
     while True:
         for key, events in selector.select():
             side = key.data
             if side is None:
-                pair = _accept(listener, socket_path) if count < _MAX_CONNECTIONS else _refuse(listener)
+                pair = _pair(take(source), socket_path if count < _MAX_CONNECTIONS else None)
                 if pair:
                     count += 1
                     for one in pair:
@@ -82,14 +97,37 @@ def _serve(listener, socket_path):
                     one.connection.close()
 
 
-def _accept(listener, socket_path):
+def _accept(listener):
     try:
-        inner = listener.accept()[0]
+        return listener.accept()[0]
     except OSError:
+        return None
+
+
+def _take_over(channel):
+    try:
+        data, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    except OSError:
+        return None
+    if not data:
+        os._exit(0)  # The jail's first process is gone.
+    return socket.socket(fileno=descriptors[0]) if descriptors else None
+
+
+def _pair(inner, socket_path):
+    """Without a path there are too many connections already."""
+    if inner is None:
         return None
     outer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        outer.connect(socket_path)
+        if socket_path is None:
+            raise ConnectionRefusedError
+        # Of the folder by descriptor: an address holds 107 bytes, and a path may be longer.
+        folder = os.open(os.path.dirname(socket_path), os.O_PATH)
+        try:
+            outer.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(socket_path)))
+        finally:
+            os.close(folder)
     except OSError:
         inner.close()
         outer.close()
@@ -99,13 +137,6 @@ def _accept(listener, socket_path):
     for side in pair:
         side.connection.setblocking(False)
     return pair
-
-
-def _refuse(listener):
-    try:
-        listener.accept()[0].close()
-    except OSError:
-        pass
 
 
 def _move(selector, side, events):

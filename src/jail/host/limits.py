@@ -17,8 +17,11 @@ def join(limits):
             procs.write("0")
 
 
-def apply(limits, jailed=True):
-    """Memory is counted from what the process has now. `jailed`: only inside are processes counted for the jail alone."""
+def apply(limits, process_scope=None):
+    """
+    Memory is counted from what the process has now. Processes are counted for the jail alone in a user `namespace`; for
+    the whole `user` elsewhere, whose others have to be added; without a jail they are left to the cgroup.
+    """
     used = _used_bytes()
     if "dataMb" in limits:
         _set(resource.RLIMIT_DATA, used["VmData"] + limits["dataMb"] * _MB)
@@ -26,10 +29,14 @@ def apply(limits, jailed=True):
         _use_few_arenas()
         _set(resource.RLIMIT_AS, used["VmSize"] + limits["addressSpaceMb"] * _MB)
     _set(resource.RLIMIT_FSIZE, limits["fileSizeMb"] * _MB)
-    if jailed:
-        _set(resource.RLIMIT_NPROC, limits["processes"])
-    _set(resource.RLIMIT_NOFILE, limits["openFiles"])
+    if process_scope is not None:
+        others = _threads_of_user() if process_scope == "user" else 0
+        _set(resource.RLIMIT_NPROC, limits["processes"] + others)
     _set(resource.RLIMIT_CORE, 0)
+
+
+def apply_open_files(limits):
+    _set(resource.RLIMIT_NOFILE, limits["openFiles"])
 
 
 def _set(kind, wanted):
@@ -42,6 +49,17 @@ def _used_bytes():
     with open("/proc/self/status") as lines:
         fields = dict(line.split(":", 1) for line in lines if line.startswith("Vm"))
     return {name: int(value.split()[0]) * 1024 for name, value in fields.items()}
+
+
+def _threads_of_user():
+    count = 0
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat("/proc/" + name).st_uid == os.getuid():
+                count += len(os.listdir("/proc/%s/task" % name))
+        except OSError:
+            pass  # It has ended meanwhile.
+    return count
 
 
 def _use_few_arenas():

@@ -1,6 +1,7 @@
 """The system calls of a jail that Python does not have, by ctypes."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -40,11 +41,16 @@ _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_FILTER_FLAG_NEW_LISTENER = 8
+_SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV = 32
 _CAPABILITY_VERSION_3 = 0x20080522
 
-# By processor: pivot_root and seccomp. mount_setattr has one number everywhere.
-_numbers = {"x86_64": (155, 317), "aarch64": (41, 277)}
+# By processor: pivot_root, seccomp and renameat2. The newer calls have one number everywhere.
+_numbers = {"x86_64": (155, 317, 316), "aarch64": (41, 277, 276)}
 _MOUNT_SETATTR = 442
+_LANDLOCK_CREATE = 444
+_LANDLOCK_ADD_RULE = 445
+_LANDLOCK_RESTRICT = 446
 
 
 def _check(result, what):
@@ -114,12 +120,12 @@ def set_host_name(name):
     _check(_libc.sethostname(name, len(name)), "sethostname")
 
 
-def die_with_parent():
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+def signal_when_parent_dies(number):
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
 def adopt_orphans():
-    """For a zygote: what a killed supervisor leaves behind comes to it to be waited for, and not to a pid 1 that may not."""
+    """From now on orphans below this process become its children, to be waited for, instead of pid 1's."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
@@ -128,9 +134,14 @@ def hide_from_others():
     _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
 
 
+def forbid_new_privileges():
+    """No program that this process starts gets rights that it has not."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
 def drop_privileges():
     """No capabilities, and no program that could bring any back."""
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    forbid_new_privileges()
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # Beyond the last one that this kernel knows.
@@ -140,7 +151,55 @@ def drop_privileges():
 
 def filter_system_calls(program):
     """`program` is what seccomp.ts builds. Holds for this thread and all it starts, for ever."""
+    _install_filter(program, flags=0)
+
+
+def filter_with_listener(program):
+    """The same for a program that asks another process about some calls. Returns the descriptor to answer on."""
+    flags = _SECCOMP_FILTER_FLAG_NEW_LISTENER
+    try:
+        # A signal must not interrupt a call that is being answered: it would be made a second time.
+        return _install_filter(program, flags | _SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return _install_filter(program, flags)  # Before Linux 5.19.
+
+
+def _install_filter(program, flags):
     instructions = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
     call = ctypes.c_long(_number(1))
-    _check(_libc.syscall(call, ctypes.c_uint(_SECCOMP_SET_MODE_FILTER), ctypes.c_uint(0), described), "seccomp")
+    result = _libc.syscall(call, ctypes.c_uint(_SECCOMP_SET_MODE_FILTER), ctypes.c_uint(flags), described)
+    _check(result, "seccomp")
+    return result
+
+
+def rename(old_folder, old_name, new_folder, new_name, flags):
+    """`os.rename` knows no flags: to exchange two names, or not to replace one."""
+    folders = ctypes.c_int(old_folder), ctypes.c_int(new_folder)
+    arguments = (folders[0], old_name, folders[1], new_name, ctypes.c_uint(flags))
+    _check(_libc.syscall(ctypes.c_long(_number(2)), *arguments), "renameat2")
+
+
+def landlock_abi():
+    """The version of Landlock that this kernel has; 0 without it."""
+    return max(0, _libc.syscall(ctypes.c_long(_LANDLOCK_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+
+
+def landlock_create(attributes):
+    arguments = (attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+    ruleset = _libc.syscall(ctypes.c_long(_LANDLOCK_CREATE), *arguments)
+    _check(ruleset, "landlock_create_ruleset")
+    return ruleset
+
+
+def landlock_allow(ruleset, descriptor, rights):
+    rule = struct.pack("=Qi", rights, descriptor)
+    arguments = (ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint(0))
+    _check(_libc.syscall(ctypes.c_long(_LANDLOCK_ADD_RULE), *arguments), "landlock_add_rule")
+
+
+def landlock_restrict(ruleset):
+    result = _libc.syscall(ctypes.c_long(_LANDLOCK_RESTRICT), ctypes.c_int(ruleset), ctypes.c_uint(0))
+    _check(result, "landlock_restrict_self")

@@ -1,0 +1,89 @@
+"""
+Answers system calls that a seccomp filter cannot judge, because what matters is in memory or among processes. The jailed
+program installs a filter (`gateFilter` of seccomp.ts) that asks here; the jail's reaper answers, an ancestor of all that ask.
+
+A call whose arguments are in memory is never let through on the strength of what was read there: a second thread could
+change it in between. The reaper carries it out itself, on what it has opened, or lets it through to Landlock, which
+judges it again. The calls are in gate_connections.py, gate_files.py and gate_signals.py.
+"""
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+
+from . import gate_connections, gate_files, gate_signals, linux
+from .gate_request import LetThrough, Refused, Request
+
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+_NOTICE = struct.Struct("=QIIiIQ6Q")
+# The flag of an answer that lets the call go on.
+_CONTINUE = 1
+
+
+def wanted(policy):
+    return "gate" in policy
+
+
+def install(channel, policy):
+    """In the program: from now on the gate is asked. The listener goes to the reaper, and nowhere else."""
+    listener = linux.filter_with_listener(bytes.fromhex(policy["gate"]["filter"]))
+    socket.send_fds(channel, [b"x"], [listener])
+    os.close(listener)
+    channel.close()
+
+
+def open_gate(channel, policy, bridge):
+    """In the reaper. None when the program ended before it asked anything."""
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    channel.close()
+    return Gate(descriptors[0], policy["gate"], bridge) if descriptors else None
+
+
+class Gate:
+    def __init__(self, descriptor, rules, bridge):
+        self.descriptor = descriptor
+        self._bridge = bridge
+        calls = {
+            **gate_connections.calls(rules, bridge),
+            **gate_files.calls(rules),
+            **gate_signals.calls(),
+        }
+        self._calls = {number: calls[name] for name, number in rules["calls"].items()}
+
+    @property
+    def descriptors(self):
+        """What the reaper must not close."""
+        return [self.descriptor, *([self._bridge.fileno()] if self._bridge else [])]
+
+    def answer(self, ready):
+        """False: no process is left that could ask."""
+        if not ready & select.POLLIN:
+            return False
+        notice = bytearray(_NOTICE.size)
+        try:
+            fcntl.ioctl(self.descriptor, _RECEIVE, notice, True)
+        except OSError as error:
+            return error.errno in (errno.ENOENT, errno.EINTR)  # The caller is gone.
+        cookie, pid, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+        request = Request(self.descriptor, cookie, pid, arguments)
+        try:
+            self._send(cookie, value=self._calls[call](request) or 0)
+        except LetThrough:
+            self._send(cookie, flags=_CONTINUE)
+        except Refused as refusal:
+            self._send(cookie, error=refusal.number)
+        except OSError as error:
+            self._send(cookie, error=error.errno or errno.EPERM)
+        except Exception:
+            # Whatever a hostile caller made of it: the reaper has to live.
+            self._send(cookie, error=errno.EPERM)
+        return True
+
+    def _send(self, cookie, value=0, flags=0, error=0):
+        try:
+            fcntl.ioctl(self.descriptor, _SEND, struct.pack("=QqiI", cookie, value, -error, flags))
+        except OSError:
+            pass  # The caller was killed meanwhile.
