@@ -1,12 +1,15 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { Jail } from "../../src/jail/jail.ts";
+import { familyOf } from "../../src/jail/processes.ts";
+import { Walls, type WatchedKernel } from "../../src/jail/walls.ts";
+import { createBashProvider } from "../../src/kernels/bash/provider.ts";
 import { type BashStart, startBash } from "../../src/kernels/bash/start.ts";
 import { endMarked, MARK_VARIABLE } from "../../src/kernels/bash/strays.ts";
 import type { Kernel } from "../../src/kernels/kernel.ts";
@@ -54,6 +57,7 @@ async function start(options: Partial<BashStart> & { jailed?: boolean } = {}) {
 function jailFor(workspaceDir: string): Jail {
   const system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].filter((path) => existsSync(path));
   return {
+    isolation: { tier: "namespaces", launcher: { kind: "bubblewrap", program: "bwrap" }, landlockAbi: 0 },
     readOnly: system.map((path) => ({ from: path, at: path })),
     readWrite: [{ from: workspaceDir, at: "/workspace" }],
     env,
@@ -147,3 +151,34 @@ test.skipIf(process.platform !== "linux")(
     }
   },
 );
+
+describeWith("isolation", "a shell of the provider", () => {
+  test("hands over all its processes to be watched, those that left it too", async () => {
+    const log = createLog("error");
+    const walls = new Walls({
+      ...{ jail: "auto" as const, limits: { memoryMb: 512, pids: 64, diskMb: 64 }, workspaceInPlace: false, log },
+      ...{ allowRead: [], allowWrite: [], allowNet: [], passedEnv: {}, hidden: [] },
+    });
+    const watched: WatchedKernel[] = [];
+    const around = walls.for.bind(walls);
+    walls.for = async (...args) => ({ ...(await around(...args)), watch: (kernel) => void watched.push(kernel) });
+    const own = await folders();
+    const provider = createBashProvider({
+      walls,
+      environment: () => Promise.reject(new Error("there is none")),
+      packagesOf: async () => own.runDir,
+      startTimeoutMs: 30_000,
+      log,
+    });
+    const signal = new AbortController().signal;
+    const kernel = await provider.start({ language: "bash" }, { ...own, sessionId: "watched", signal });
+    kernels.push(kernel);
+    await run(kernel, "(setsid sleep 4242 &) ; sleep 4243 &");
+    const [{ pid = 0 } = {}] = watched;
+    const commands = async () =>
+      Promise.all((await familyOf(pid)).map((each) => readFile(`/proc/${each}/cmdline`, "latin1").catch(() => "")));
+    await expect.poll(commands).toEqual(expect.arrayContaining(["sleep\x004242\0", "sleep\x004243\0"]));
+    await provider.dispose();
+    await walls.dispose();
+  });
+});

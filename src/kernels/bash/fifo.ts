@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { closeSync, constants, openSync, readSync } from "node:fs";
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from "node:net";
 import { promisify } from "node:util";
+import { findProgram } from "../../programs.ts";
 
 /** As much as a pipe holds. */
 const CHUNK_BYTES = 65_536;
@@ -10,7 +11,7 @@ const MAX_DRAIN_BYTES = 16 * CHUNK_BYTES;
 
 /** Node cannot make them. */
 export async function makeFifos(paths: string[]): Promise<void> {
-  await promisify(execFile)("mkfifo", ["-m", "600", ...paths]);
+  await promisify(execFile)(findProgram("mkfifo") ?? "/usr/bin/mkfifo", ["-m", "600", ...paths]);
 }
 
 /**

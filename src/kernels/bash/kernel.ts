@@ -18,6 +18,8 @@ const MAX_ASKS = 40;
 export interface BashKernelParts {
   info: KernelInfo;
   process: ShellProcess;
+  /** The process that all of the shell's are below. */
+  pid: number | undefined;
   pipes: OutputPipes;
   /** Resolves when the shell, all that it started and its files are gone. */
   closed: Promise<{ reason: string }>;
@@ -31,6 +33,7 @@ export interface BashKernelParts {
 export class BashKernel implements Kernel {
   readonly info: KernelInfo;
   readonly closed: Promise<{ reason: string }>;
+  readonly pid: number | undefined;
   readonly #parts: BashKernelParts;
   #cell: Cell | undefined;
   #closedReason: string | undefined;
@@ -43,6 +46,7 @@ export class BashKernel implements Kernel {
   constructor(parts: BashKernelParts) {
     this.info = parts.info;
     this.closed = parts.closed;
+    this.pid = parts.pid;
     this.#parts = parts;
   }
 

@@ -6,7 +6,7 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
-import { programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
+import { type JailIds, programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
 import { isAlive, startOf } from "../../process-life.ts";
 import { shellCommand } from "./driver.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
@@ -38,8 +38,11 @@ export interface ShellProcess {
   readonly exited: Promise<ShellExit>;
   /** Gives it a line to read. */
   write(lines: string): void;
-  /** To be called once it reads lines: finds out whom an interrupt has to reach. */
-  locate(): Promise<void>;
+  /**
+   * To be called once it reads lines: finds out whom an interrupt has to reach. Returns the process that all others are
+   * below, as seen from here.
+   */
+  locate(): Promise<number | undefined>;
   /** SIGINT to the shell and what it runs in the foreground. Jobs in the background ignore it. */
   interrupt(): void;
   /** Ends it all. The first reason is the one that counts. */
@@ -52,7 +55,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
   const { jail } = launch;
   const mark = randomBytes(16).toString("hex");
   const env = { TERM: "dumb", ...jail?.env, ...launch.env };
-  const { child, firstPid } = jail
+  const { child, ids } = jail
     ? spawnJailed({ ...jail, env }, shellCommand, {
         stdio: ["pipe", "ignore", "pipe"],
         limits: launch.limits,
@@ -61,7 +64,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
   let words = "";
   let killReason: string | undefined;
   let group: number | undefined;
-  const first = firstPid.then(async (pid) => (pid === undefined ? undefined : { pid, start: await startOf(pid) }));
+  const first = ids.then(async (found) => found && { pid: found.ending, start: await startOf(found.ending) });
   const stdin = child.stdin as Writable;
   // Writing to a shell that has just ended is no news: its exit is.
   stdin.on("error", () => {});
@@ -91,14 +94,15 @@ export function startShell(launch: ShellLaunch): ShellProcess {
     write: (lines) => void stdin.write(lines),
     words: () => words.trim(),
     async locate() {
-      const pid = await firstPid;
-      const shell = jail && pid !== undefined ? await programPid(pid) : pid;
+      const found = await ids;
+      const shell = jail && found ? await programPid(found.first) : found?.first;
       group = shell === undefined ? undefined : await groupOf(shell);
+      return found?.ending;
     },
     interrupt: () => signalGroup(group, "SIGINT"),
     kill(reason) {
       killReason ??= reason;
-      void end(child, jail ? firstPid : Promise.resolve(undefined));
+      void end(child, jail ? ids : Promise.resolve(undefined));
     },
   };
 }
@@ -107,18 +111,16 @@ export function startShell(launch: ShellLaunch): ShellProcess {
 function spawnFree({ env, workspaceDir, limits }: ShellLaunch) {
   const [command = "", ...args] = limits ? withLimits(limits, shellCommand) : shellCommand;
   const child = spawn(command, args, { cwd: workspaceDir, env, detached: true, stdio: ["pipe", "ignore", "pipe"] });
-  return { child, firstPid: Promise.resolve(child.pid) };
+  const ids = child.pid === undefined ? undefined : { ending: child.pid, first: child.pid };
+  return { child, ids: Promise.resolve(ids) };
 }
 
 /** With a jail's first process all that is in it ends, before bubblewrap says so. Without one the group goes. */
-async function end(child: ChildProcess, firstPid: Promise<number | undefined>): Promise<void> {
-  const first = await Promise.race([
-    firstPid,
-    new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined))),
-  ]);
+async function end(child: ChildProcess, ids: Promise<JailIds | undefined>): Promise<void> {
+  const found = await Promise.race([ids, new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))]);
   if (child.exitCode !== null || child.signalCode !== null) return;
-  if (first === undefined) signalGroup(child.pid, "SIGKILL");
-  else sendSignal(first, "SIGKILL");
+  if (found === undefined) signalGroup(child.pid, "SIGKILL");
+  else sendSignal(found.ending, "SIGKILL");
 }
 
 /** Bubblewrap leaves with the shell, and what is in the jail goes a moment later. */

@@ -1,5 +1,5 @@
 import { CellwrightError } from "../../errors.ts";
-import { inside } from "../../jail/local-jail.ts";
+import { seenAt } from "../../jail/jail.ts";
 import type { Walls } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider } from "../kernel.ts";
@@ -7,8 +7,8 @@ import { startBash } from "./start.ts";
 
 export interface BashConfig {
   walls: Walls;
-  /** What a shell sees of a Python environment: its programs come first on the PATH. */
-  environment(name: string | undefined): Promise<{ python: string; readPaths: string[] } | undefined>;
+  /** What a shell sees of a Python environment: its programs come first on the PATH. Throws when there is none. */
+  environment(name: string | undefined): Promise<{ python: string; readPaths: string[] }>;
   /** The folder of the packages that were installed for a session. */
   packagesOf(slot: { runDir: string }): Promise<string>;
   startTimeoutMs: number;
@@ -30,7 +30,11 @@ export function createBashProvider({ walls, environment, packagesOf, ...config }
       if (spec.language !== "bash") {
         throw new CellwrightError("kernel_not_found", `Shells run bash, not \`${spec.language}\`.`);
       }
-      const { python, readPaths = [] } = (await environment(spec.env)) ?? {};
+      // A shell works without a Python, too, unless one was asked for.
+      const found = await environment(spec.env).catch((error) => {
+        if (spec.env !== undefined) throw error;
+      });
+      const { python, readPaths = [] } = found ?? {};
       const overlayDir = await packagesOf(slot);
       const around = await walls.for(slot, { environmentPaths: readPaths, python, overlayDir });
       try {
@@ -38,14 +42,19 @@ export function createBashProvider({ walls, environment, packagesOf, ...config }
         const kernel = await startBash({
           ...slot,
           jail,
-          env: jail ? withPackages(jail.env, inside.packages) : withPackages(env, overlayDir),
+          env: jail ? withPackages(jail.env, seenAt(jail, overlayDir)) : withPackages(env, overlayDir),
           limits,
           causeOfDeath,
           info: { provider: "local", walls: phrases, notes },
           ...config,
           signal,
         });
-        around.watch({ isBusy: () => kernel.busy, condemn: (reason) => kernel.end(reason) });
+        const { pid } = kernel;
+        around.watch({
+          ...(pid !== undefined && { pid }),
+          isBusy: () => kernel.busy,
+          condemn: (reason) => kernel.end(reason),
+        });
         live.add(kernel);
         void kernel.closed.then(async () => {
           live.delete(kernel);

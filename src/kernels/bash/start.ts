@@ -4,6 +4,7 @@ import { CellwrightError } from "../../errors.ts";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
 import type { Log } from "../../log.ts";
+import { removeFolder } from "../../remove-folder.ts";
 import type { KernelInfo } from "../kernel.ts";
 import { deferred, readyInTime } from "../starting.ts";
 import { ReportReader, setupLines } from "./driver.ts";
@@ -38,16 +39,16 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
   signal.throwIfAborted();
   await mkdir(options.workspaceDir, { recursive: true, mode: 0o700 });
   const folder = await mkdtemp(join(await realpath(options.runDir), "bash-"));
-  const seen = (path: string) => (jail ? join(INSIDE_DIR, basename(path)) : path);
+  const seenFolder = jail?.isolation.tier === "namespaces" ? INSIDE_DIR : folder;
+  const seen = (path: string) => join(seenFolder, basename(path));
   const reportPipe = join(folder, "reports");
   const pipes = new OutputPipes(folder);
-  const removeFolder = () =>
-    rm(folder, { recursive: true, force: true }).catch((error) => log.warn(`could not remove ${folder}`, error));
+  const cleanUp = () => removeFolder(folder).catch((error) => log.warn(`could not remove ${folder}`, error));
   try {
     await makeFifos([reportPipe]);
     await pipes.prepare();
   } catch (error) {
-    await removeFolder();
+    await cleanUp();
     throw startFailed(error instanceof Error ? error.message : String(error));
   }
 
@@ -65,7 +66,11 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
   const shell = startShell({
     workspaceDir: options.workspaceDir,
     env: options.env,
-    jail: jail && { ...jail, readOnly: [...jail.readOnly, { from: folder, at: INSIDE_DIR }] },
+    jail: jail && {
+      ...jail,
+      readOnly: [...jail.readOnly, { from: folder, at: seenFolder }],
+      pipes: [seenFolder],
+    },
     limits: options.limits,
   });
   const closed = shell.exited.then(async (exit) => {
@@ -74,7 +79,7 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
     ready.reject(startFailed(`${reason} ${shell.words()}`.trim()));
     reports.destroy();
     pipes.close();
-    await removeFolder();
+    await cleanUp();
     return { reason };
   });
 
@@ -83,11 +88,12 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
     const version = await readyInTime(ready.promise, { ...options, who: "The shell" });
     // Whoever has not opened it yet never will.
     await rm(reportPipe, { force: true });
-    await shell.locate();
+    const pid = await shell.locate();
     const info: KernelInfo = { ...options.info, language: "bash", description: `bash ${version}` };
     kernel = new BashKernel({
       info,
       process: shell,
+      pid,
       pipes,
       closed,
       files: { cell: join(folder, "cell"), variables: join(folder, "variables") },

@@ -1,8 +1,5 @@
-import type { Json } from "../../execution.ts";
-import type { ExecuteOptions } from "../kernel.ts";
+import type { Variables } from "../../execution.ts";
 import { quoted } from "./driver.ts";
-
-type Variables = NonNullable<ExecuteOptions["variables"]>;
 
 /** A file of assignments to be read before the cell. Not exported: a program's environment holds no large values. */
 export function assignments(variables: Variables): string {
@@ -30,7 +27,7 @@ export function obstacleTo(code: string, variables: Variables = {}): string | un
 }
 
 /** Text as it is, bytes as base64, all else as JSON. */
-function asText(value: Json | Uint8Array): string {
+function asText(value: Variables[string]): string {
   if (typeof value === "string") return value;
   return value instanceof Uint8Array ? Buffer.from(value).toString("base64") : JSON.stringify(value);
 }

@@ -27,10 +27,14 @@ export class AdoptedChannel implements JupyterChannel {
     this.#session = session;
     this.closed = inner.closed;
     this.#incoming = inner.messages()[Symbol.asyncIterator]();
+    if (inner.judgeBy)
+      this.judgeBy = (judge) =>
+        inner.judgeBy?.((id) => (this.#isOfCell(id) && !this.#cell?.over ? "asked" : judge(id)));
     if (inner.holdOutput) this.holdOutput = (held) => inner.holdOutput?.(held);
   }
 
   holdOutput?: (held: boolean) => void;
+  judgeBy?: JupyterChannel["judgeBy"];
 
   send(message: JupyterMessage): Promise<void> {
     return this.#inner.send(message);
@@ -98,11 +102,15 @@ export class AdoptedChannel implements JupyterChannel {
   #news(message: JupyterMessage): JupyterMessage[] {
     const cell = this.#cell;
     const parent = message.parent.msg_id;
-    if (!cell || (parent !== cell.id && parent !== this.#afterCell)) return [message];
+    if (!cell || !this.#isOfCell(parent)) return [message];
     if (cell.seen.has(message.header.msg_id)) return [];
     if (parent === cell.id) return this.#hold(this.#complete(message, cell));
     const isLost = isIdle(message) && !cell.over;
     return isLost ? this.#hold(this.#complete({ ...message, parent: { msg_id: cell.id } }, cell)) : [];
+  }
+
+  #isOfCell(parentId: string | undefined): boolean {
+    return parentId !== undefined && (parentId === this.#cell?.id || parentId === this.#afterCell);
   }
 
   /** With the reply, if it has not come, before the end of what is shown. */

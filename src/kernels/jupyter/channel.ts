@@ -1,4 +1,5 @@
 import type { JupyterMessage } from "./message.ts";
+import type { Parentage } from "./message-gate.ts";
 
 /** The way to one Jupyter kernel and back: the only difference between a local kernel and a remote one. */
 export interface JupyterChannel {
@@ -13,6 +14,9 @@ export interface JupyterChannel {
    * come. Absent: this transport cannot.
    */
   holdOutput?(held: boolean): void;
+
+  /** Says whose messages are worth reading before they are read. Absent: this transport reads all of them. */
+  judgeBy?(judge: (parentId: string | undefined) => Parentage): void;
 
   /** Resolves once, when no message can come any more, with a reason a user can read. Never rejects. */
   readonly closed: Promise<{ reason: string }>;

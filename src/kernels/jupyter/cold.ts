@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { CellwrightError } from "../../errors.ts";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessExit, ProcessLimits } from "../../jail/limits.ts";
-import { programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
+import { type JailIds, programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
 import type { Log } from "../../log.ts";
 import { startOf } from "../../process-life.ts";
 import type { KernelLife } from "./kernel.ts";
@@ -44,7 +44,7 @@ export interface ColdStart {
 
 export interface ColdKernel {
   life: KernelLife;
-  /** Who gets SIGINT, and in a jail its first process, who gets SIGKILL; known a moment after the start. */
+  /** Who gets SIGINT, and in a jail who gets SIGKILL; known a moment after the start. */
   record(): Promise<ColdProcess>;
   /** The end of what it wrote to stderr before it had an output of its own: why a start failed. */
   lastWords(): string;
@@ -67,7 +67,7 @@ export function startCold(start: ColdStart): ColdKernel {
     hostDir,
     preludeDir,
   };
-  const { child, firstPid } = spawnPython(start, [start.python, join(hostDir, "cold.py"), JSON.stringify(request)]);
+  const { child, ids } = spawnPython(start, [start.python, join(hostDir, "cold.py"), JSON.stringify(request)]);
   child.unref();
   let lastWords = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
@@ -81,7 +81,7 @@ export function startCold(start: ColdStart): ColdKernel {
     });
   });
   void exited.then(() => lastWords && start.log.debug(`a kernel's stderr: ${lastWords}`));
-  const record = identify(child, firstPid);
+  const record = identify(child, ids);
   const life = record.then((ids) =>
     ids ? lifeOf({ ...ids.process, jail: ids.jail, exited }, start.causeOfDeath) : neverLived,
   );
@@ -110,7 +110,7 @@ const neverLived: KernelLife = {
 function spawnPython(
   { journalFile, heartbeatFile, jail, limits, env }: ColdStart,
   command: string[],
-): { child: ChildProcess; firstPid?: Promise<number | undefined> } {
+): { child: ChildProcess; ids?: Promise<JailIds | undefined> } {
   const { O_CREAT, O_TRUNC, O_APPEND, O_RDWR, O_RDONLY } = constants;
   const journal = openSync(journalFile, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0o600);
   const heartbeat = openSync(heartbeatFile, O_RDONLY | O_CREAT, 0o600);
@@ -134,13 +134,13 @@ interface ColdProcess {
 /** Undefined: there never was one. */
 async function identify(
   child: ChildProcess,
-  firstPid: Promise<number | undefined> | undefined,
+  jailIds: Promise<JailIds | undefined> | undefined,
 ): Promise<ColdProcess | undefined> {
   if (child.pid === undefined) return undefined;
-  const first = await firstPid;
-  if (first === undefined) return { process: await named(child.pid) };
-  const program = await programPid(first);
-  const jail = await named(first);
+  const ids = await jailIds;
+  if (ids === undefined) return { process: await named(child.pid) };
+  const program = await programPid(ids.first);
+  const jail = await named(ids.ending);
   return { process: program === undefined ? jail : await named(program), jail };
 }
 

@@ -3,6 +3,7 @@ import { lstat, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
+import { removeFolder } from "../../remove-folder.ts";
 
 /** Where a kernel's sockets are and the key that signs what goes through them. Plain JSON: adoption keeps it. */
 export interface Connection {
@@ -35,7 +36,7 @@ const MAX_FOLDER_BYTES = 98;
 export async function createConnection(runDir: string, options: ConnectionOptions = {}): Promise<Connection> {
   const socketsDir = join(runDir, "sockets");
   // What an earlier kernel left there is of no use to this one.
-  await rm(socketsDir, { recursive: true, force: true });
+  await removeFolder(socketsDir);
   await mkdir(socketsDir, { recursive: true, mode: 0o700 });
   const link = Buffer.byteLength(socketsDir) > MAX_FOLDER_BYTES ? await linkTo(socketsDir) : undefined;
   const outsideDir = link ?? socketsDir;
@@ -67,7 +68,7 @@ export async function createConnection(runDir: string, options: ConnectionOption
 /** Removes sockets, connection file and link; the kernel must be gone. */
 export async function removeConnection(connection: Connection): Promise<void> {
   if (connection.link) await rm(connection.link, { force: true });
-  await rm(connection.socketsDir, { recursive: true, force: true });
+  await removeFolder(connection.socketsDir);
 }
 
 /** A short name for a folder, in one that only we can write to. The same folder has the same name. */

@@ -17,6 +17,7 @@ import { CellRun, type CellRunParts } from "./cell-run.ts";
 import type { JupyterChannel } from "./channel.ts";
 import { eventOf, isRecord } from "./events.ts";
 import { type ChannelName, createMessage, type JupyterMessage, type MessageOptions } from "./message.ts";
+import type { Parentage } from "./message-gate.ts";
 
 /** Who holds the kernel's process: `cold.ts`, `zygote.ts`, or somebody behind an API. */
 export interface KernelLife {
@@ -104,6 +105,7 @@ export class JupyterKernel implements Kernel {
       this.prepare = (code, options) => installer.prepare(code, options);
       this.install = (requirements, options) => installer.install(requirements, options);
     }
+    this.#channel.judgeBy?.((parentId) => this.#parentage(parentId));
     const read = this.#read();
     void this.#channel.closed.then(({ reason }) => this.#life.kill(reason));
     this.closed = this.#life.exited.then(({ reason }) => this.#end(reason, read));
@@ -188,6 +190,12 @@ export class JupyterKernel implements Kernel {
       else if (message.channel === "stdin") void this.#answerInput(message);
       else this.#takeReply(message);
     }
+  }
+
+  #parentage(parentId: string | undefined): Parentage {
+    if (parentId === undefined) return "unknown";
+    if ((this.#run?.id === parentId && !this.#run.ended) || this.#answers.has(parentId)) return "asked";
+    return this.#lateListeners.has(parentId) ? "late" : "unknown";
   }
 
   /** What is said to everybody: output, and whether the kernel is busy. */

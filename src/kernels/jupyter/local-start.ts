@@ -1,7 +1,8 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
-import { inside } from "../../jail/local-jail.ts";
+import { seenAt } from "../../jail/jail.ts";
+import { SOCKETS_DIR } from "../../jail/local-jail.ts";
 import type { KernelWalls, Walls, WatchedKernel } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
 import type { KernelInfo, StartOptions } from "../kernel.ts";
@@ -48,8 +49,8 @@ interface Begun {
 export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
   const { environment, runDir, signal, log, overlayDir } = start;
   signal.throwIfAborted();
-  const isJailed = (await start.walls.obstacle()) === undefined && start.walls.jails;
-  const connection = await createConnection(runDir, isJailed ? { insideDir: inside.sockets } : {});
+  const isApart = (await start.walls.isolation())?.tier === "namespaces";
+  const connection = await createConnection(runDir, isApart ? { insideDir: SOCKETS_DIR } : {});
   const undo: (() => unknown)[] = [() => removeConnection(connection)];
   let isStarted = false;
   try {
@@ -136,12 +137,13 @@ export async function adoptLocal(
 
 /** What the kernel can write to beside its workspace: its sockets' folder, and the files that it holds open. */
 function watched(
-  record: Pick<KernelRecord, "process" | "connection" | "journalFile" | "heartbeatFile">,
+  record: Pick<KernelRecord, "process" | "jail" | "connection" | "journalFile" | "heartbeatFile">,
   kernel: JupyterKernel,
   life: KernelLife,
 ): WatchedKernel {
   return {
-    pid: record.process.pid,
+    // In a jail, what loses its parent becomes its first process's.
+    pid: record.jail?.pid ?? record.process.pid,
     folders: [record.connection.socketsDir],
     ownFiles: [
       { path: record.journalFile, usualBytes: USUAL_JOURNAL_BYTES },
@@ -166,12 +168,12 @@ async function begin(
 ): Promise<Begun> {
   const { environment, signal, log, runDir } = start;
   const { walls, connection, journalFile, heartbeatFile } = parts;
-  const { jail, env, limits, seccomp, causeOfDeath } = walls;
+  const { jail, env, limits, causeOfDeath } = walls;
   const request = {
     connectionFile: connection.insideFile,
     workingDir: jail?.workingDir ?? start.workspaceDir,
     ttlSeconds: Math.ceil(Math.max(start.orphanTtlMs, SHORTEST_SILENCE_MS) / 1000),
-    ...(start.overlayDir !== undefined && { overlayDir: jail ? inside.packages : start.overlayDir }),
+    ...(start.overlayDir !== undefined && { overlayDir: jail ? seenAt(jail, start.overlayDir) : start.overlayDir }),
   };
   const logFile = join(runDir, "kernel.log");
   const { zygote, reason = "" } = start.coldReason
@@ -190,7 +192,6 @@ async function begin(
         logFile,
         env,
         jail,
-        seccomp,
         limits,
         signal,
       });

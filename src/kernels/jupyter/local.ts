@@ -14,6 +14,8 @@ import { Zygotes } from "./zygotes.ts";
 export interface LocalConfig {
   environments: EnvironmentsConfig;
   walls: Walls;
+  /** What the code of one session may use, and an installation for it. */
+  limits: { memoryMb: number; diskMb: number };
   /** Sockets and logs of zygotes. */
   stateDir: string;
   orphanTtlMs: number;
@@ -26,12 +28,20 @@ export interface LocalConfig {
 /** Python of this machine: ipykernel in the user's own environments, forked where that is possible. */
 export function createLocalProvider(config: LocalConfig): KernelProvider {
   const { environments, walls, log, orphanTtlMs, startTimeoutMs } = config;
-  const zygotes = new Zygotes({ stateDir: join(config.stateDir, "zygotes"), jailed: walls.jails, log });
+  const zygotes = new Zygotes({ stateDir: join(config.stateDir, "zygotes"), walls, log });
   const openPackages = createInstaller({
     ...environments,
     ...config.packages,
     cacheDir: join(environments.dataDir, "cache"),
-    jailed: walls.jails,
+    isolation: () => walls.isolation(),
+    limits: {
+      ...config.limits,
+      async open({ sessionId, runDir }) {
+        const slot = { sessionId: `${sessionId}-packages`, workspaceDir: runDir, runDir };
+        const { limits, dispose } = await walls.limitsOf(slot);
+        return { forProcess: limits, dispose };
+      },
+    },
   });
   const live = new Set<Kernel>();
   const warming = new Map<string, Promise<Kernel | undefined>>();

@@ -70,12 +70,23 @@ export function encodeFrames(message: JupyterMessage, key: string): Uint8Array[]
 
 /** Undefined: not a message, or not signed with this key. User code can send anything. */
 export function decodeFrames(channel: ChannelName, frames: Uint8Array[], key: string): JupyterMessage | undefined {
+  const found = partsOf(frames);
+  if (!found || !isSigned(found.parts, found.signature, key)) return undefined;
+  return decodeParts(channel, found.parts, found.buffers);
+}
+
+/** Whom a message answers, without a look at its content or its signature. Undefined: it is no message. */
+export function parentOf(frames: Uint8Array[]): Partial<MessageHeader> | undefined {
+  return parseObject(partsOf(frames)?.parts[1], MAX_PARENT_BYTES);
+}
+
+function partsOf(frames: Uint8Array[]) {
   const delimiter = frames.findIndex((frame) => DELIMITER.equals(frame));
   if (delimiter === -1) return undefined;
   const signature = frames[delimiter + 1];
   const parts = frames.slice(delimiter + 2, delimiter + 2 + SIGNED_PARTS);
-  if (!signature || parts.length < SIGNED_PARTS || !isSigned(parts, signature, key)) return undefined;
-  return decodeParts(channel, parts, frames.slice(delimiter + 2 + SIGNED_PARTS));
+  if (!signature || parts.length < SIGNED_PARTS) return undefined;
+  return { signature, parts, buffers: frames.slice(delimiter + 2 + SIGNED_PARTS) };
 }
 
 /** The message that these parts are: header, parent, metadata and content as JSON. Undefined: they are none. */
@@ -110,6 +121,8 @@ function isSigned(parts: Uint8Array[], signature: Uint8Array, key: string): bool
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
+/** A header is a few ids and a date. */
+const MAX_PARENT_BYTES = 16_000;
 /** What is never long, as our kernels send it: text comes in pieces. */
 const MAX_SMALL_BYTES = 1_000_000;
 /** What a look at variables may find. */

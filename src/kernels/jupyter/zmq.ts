@@ -1,6 +1,14 @@
 import type { JupyterChannel } from "./channel.ts";
 import { type Connection, ports } from "./connection.ts";
-import { type ChannelName, decodeFrames, encodeFrames, type JupyterMessage, MAX_LARGE_BYTES } from "./message.ts";
+import {
+  type ChannelName,
+  decodeFrames,
+  encodeFrames,
+  type JupyterMessage,
+  MAX_LARGE_BYTES,
+  parentOf,
+} from "./message.ts";
+import { MessageGate, type Parentage } from "./message-gate.ts";
 import { MessageQueue } from "./message-queue.ts";
 import { ZmtpSocket } from "./zmtp.ts";
 
@@ -20,6 +28,7 @@ class ZmqChannel implements JupyterChannel {
   readonly #sockets: Record<ChannelName, ZmtpSocket>;
   readonly #queue = new MessageQueue();
   #tellClosed: (closed: { reason: string }) => void = () => {};
+  readonly #gate = new MessageGate();
   #isClosed = false;
   #strays = 0;
 
@@ -59,6 +68,10 @@ class ZmqChannel implements JupyterChannel {
     else this.#sockets.iopub.resume();
   }
 
+  judgeBy(judge: (parentId: string | undefined) => Parentage): void {
+    this.#gate.judge = judge;
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -69,7 +82,12 @@ class ZmqChannel implements JupyterChannel {
 
   #take(channel: ChannelName, frames: Buffer[]): void {
     if (this.#isClosed) return;
-    const message = decodeFrames(channel, frames, this.#key);
+    const parent = parentOf(frames);
+    const bytes = frames.reduce((sum, frame) => sum + frame.length, 0);
+    const verdict = parent ? this.#gate.admit({ parent, bytes }) : "take";
+    if (verdict === "end") this.#end("it keeps sending far more than any cell may show");
+    if (verdict !== "take") return;
+    const message = parent && decodeFrames(channel, frames, this.#key);
     if (message) this.#queue.push({ ...message, buffers: message.buffers.map((bytes) => Uint8Array.from(bytes)) });
     else {
       this.#strays += 1;

@@ -1,3 +1,4 @@
+import { closeSync, constants, fstatSync, openSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 
 /**
@@ -76,7 +77,13 @@ export class ZmtpSocket {
 
   #connect(): void {
     const { path, kind, identity } = this.#options;
-    const socket = connect(path);
+    const place = openSocketFile(path);
+    if (place === undefined) {
+      this.#connectLater();
+      return;
+    }
+    const socket = connect(place.path);
+    for (const event of ["connect", "close"]) socket.once(event, place.close);
     this.#socket = socket;
     const wire = new Wire(this.#options.maxMessageBytes, {
       ready: () => {
@@ -106,11 +113,39 @@ export class ZmtpSocket {
     socket.on("error", () => {});
     socket.once("close", () => {
       this.#isReady = false;
-      if (this.#isClosed) return;
-      const pauseMs = this.#hasBeenReady ? LATER_RETRY_MS : FIRST_RETRY_MS;
-      this.#retry = setTimeout(() => this.#connect(), pauseMs);
+      this.#connectLater();
     });
   }
+
+  #connectLater(): void {
+    if (this.#isClosed) return;
+    const pauseMs = this.#hasBeenReady ? LATER_RETRY_MS : FIRST_RETRY_MS;
+    this.#retry = setTimeout(() => this.#connect(), pauseMs);
+  }
+}
+
+/** Linux's O_PATH, which Node does not name. */
+const O_PATH = 0o10000000;
+
+/**
+ * The socket at exactly this path, or undefined: code can write to its folder, and a symbolic link there would have us
+ * connect to another program's socket.
+ */
+function openSocketFile(path: string): { path: string; close(): void } | undefined {
+  if (process.platform !== "linux") return { path, close: () => {} };
+  let descriptor: number | undefined;
+  const close = () => {
+    if (descriptor !== undefined) closeSync(descriptor);
+    descriptor = undefined;
+  };
+  try {
+    descriptor = openSync(path, O_PATH | constants.O_NOFOLLOW);
+    if (fstatSync(descriptor).isSocket()) return { path: `/proc/self/fd/${descriptor}`, close };
+  } catch {
+    // Not there yet.
+  }
+  close();
+  return undefined;
 }
 
 /** Bytes into a handshake, then into messages. Throws when they are none. */

@@ -6,6 +6,7 @@ import { connect } from "node:net";
 import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Enclosure } from "../../jail/enclosure.ts";
 import { jailHostDir } from "../../jail/fork-jail.ts";
 import type { Log } from "../../log.ts";
 import { hostDir, preludeDir } from "./cold.ts";
@@ -19,6 +20,8 @@ export interface ZygoteOptions {
   preload: string[];
   /** Anything that tells one state of the environment's packages from a later one: then it is another zygote. */
   stamp?: string;
+  /** What isolates the zygote itself; its kernels enter jails of their own. Absent: it has all rights of this process. */
+  enclosure?: Enclosure | undefined;
   /** How long it stays without a server and without a kernel. */
   idleSeconds?: number;
   signal?: AbortSignal;
@@ -87,8 +90,9 @@ async function startZygote(name: string, options: ZygoteOptions, signal: AbortSi
   const { python, stateDir } = options;
   const logFile = join(stateDir, `${name}.log`);
   const stderr = await open(logFile, "w", 0o600);
+  // -I: neither this process's settings nor the user's own packages, in which code may be able to write.
   // Kernels can read this environment and the command line, so there is nothing in them.
-  const child = spawn(python, [join(hostDir, "zygote.py")], {
+  const child = spawn(python, ["-I", join(hostDir, "zygote.py")], {
     detached: true,
     cwd: "/",
     env: { PATH: [dirname(python), "/usr/local/bin", "/usr/bin", "/bin"].join(":"), LANG: "C.UTF-8" },
@@ -121,9 +125,11 @@ async function startZygote(name: string, options: ZygoteOptions, signal: AbortSi
   }
 }
 
-function settingsOf(name: string, { stateDir, preload, idleSeconds = DEFAULT_IDLE_SECONDS }: ZygoteOptions): object {
+function settingsOf(name: string, options: ZygoteOptions): object {
+  const { stateDir, preload, enclosure, idleSeconds = DEFAULT_IDLE_SECONDS } = options;
   return {
     name,
+    enclosure,
     stateDir,
     preload,
     left: {},
@@ -136,9 +142,9 @@ function settingsOf(name: string, { stateDir, preload, idleSeconds = DEFAULT_IDL
 }
 
 /** One name for one environment in one state and one version of our own files: a zygote has them in its memory. */
-async function nameOf({ python, preload, stamp, idleSeconds }: ZygoteOptions): Promise<string> {
+async function nameOf({ python, preload, stamp, enclosure, idleSeconds }: ZygoteOptions): Promise<string> {
   const { mtimeMs } = await stat(python).catch(() => ({ mtimeMs: 0 }));
-  const hash = createHash("sha256").update(JSON.stringify([python, mtimeMs, preload, stamp, idleSeconds]));
+  const hash = createHash("sha256").update(JSON.stringify([python, mtimeMs, preload, stamp, enclosure, idleSeconds]));
   for (const folder of [hostDir, preludeDir, jailHostDir]) {
     const names = (await readdir(folder)).filter((name) => name.endsWith(".py")).sort();
     for (const name of names) hash.update(name).update(await readFile(join(folder, name)));

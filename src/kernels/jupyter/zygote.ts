@@ -6,6 +6,7 @@ import type { Interface } from "node:readline";
 import { fromWaitStatus, type ProcessExit } from "../../jail/exit.ts";
 import type { Jail } from "../../jail/jail.ts";
 import type { ProcessLimits } from "../../jail/limits.ts";
+import { jailRequest } from "../../jail/policy.ts";
 import type { BootRequest } from "./cold.ts";
 import { hostDir, preludeDir } from "./cold.ts";
 import { goneByLooking, type KernelProcess, type ProcessId } from "./kernel-process.ts";
@@ -21,8 +22,6 @@ export interface Fork {
   /** Its whole environment, unless there is a jail, which has its own. */
   env: Record<string, string>;
   jail?: Jail | undefined;
-  /** The filter of system calls that goes with the jail. */
-  seccomp?: Uint8Array | undefined;
   limits?: ProcessLimits | undefined;
   /** What numerical libraries may use. Absent: as many as there are processors. */
   threads?: number | undefined;
@@ -103,7 +102,7 @@ export class Zygote {
   }
 
   async #writeRequest(folder: string, fork: Fork): Promise<void> {
-    const { request, signal, seccomp, ...rest } = fork;
+    const { request, signal, jail, ...rest } = fork;
     signal?.throwIfAborted();
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await (await open(fork.heartbeatFile, "a", 0o600)).close();
@@ -111,7 +110,7 @@ export class Zygote {
     const whole = {
       ...rest,
       boot: { ...request, hostDir, preludeDir },
-      seccomp: seccomp && Buffer.from(seccomp).toString("hex"),
+      jail: jail && jailRequest(jail),
     };
     await writeFile(join(folder, "request.json"), JSON.stringify(whole), { mode: 0o600 });
   }

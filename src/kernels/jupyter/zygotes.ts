@@ -1,5 +1,8 @@
-import { probeForkJail } from "../../jail/fork-jail.ts";
+import { mkdir } from "node:fs/promises";
+import { jailHostDir, probeForkJail } from "../../jail/fork-jail.ts";
+import type { Walls } from "../../jail/walls.ts";
 import type { Log } from "../../log.ts";
+import { hostDir, preludeDir } from "./cold.ts";
 import type { PythonEnvironment } from "./environments/environment.ts";
 import type { Zygote } from "./zygote.ts";
 import { connectZygote, openZygote } from "./zygote-start.ts";
@@ -16,19 +19,21 @@ export type ZygoteAttempt = { zygote: Zygote; reason?: undefined } | { zygote?: 
 /** The zygotes of this process's environments, started when they are first wanted. */
 export class Zygotes {
   readonly #stateDir: string;
-  readonly #jailed: boolean;
+  readonly #walls: Pick<Walls, "isolation" | "enclosure">;
   readonly #log: Log;
   readonly #former: Zygote[] = [];
   readonly #attempts = new Map<string, Promise<ZygoteAttempt>>();
 
-  /** `jailed`: whether what is forked has to enter a jail. */
-  constructor({ stateDir, jailed, log }: { stateDir: string; jailed: boolean; log: Log }) {
+  constructor(parts: { stateDir: string; walls: Pick<Walls, "isolation" | "enclosure">; log: Log }) {
+    const { stateDir, walls, log } = parts;
     this.#stateDir = stateDir;
-    this.#jailed = jailed;
+    this.#walls = walls;
     this.#log = log;
   }
 
-  get(environment: PythonEnvironment): Promise<ZygoteAttempt> {
+  /** Only of an environment that the operator vouches for: its packages are imported outside of the sessions' jails. */
+  async get(environment: PythonEnvironment): Promise<ZygoteAttempt> {
+    if (environment.coldReason !== undefined) return { reason: environment.coldReason };
     const key = stampOf(environment);
     const known = this.#attempts.get(key);
     if (known) return known;
@@ -44,11 +49,16 @@ export class Zygotes {
     return zygote;
   }
 
-  async #open({ python }: PythonEnvironment, stamp: string): Promise<ZygoteAttempt> {
+  async #open({ python, readPaths }: PythonEnvironment, stamp: string): Promise<ZygoteAttempt> {
     try {
-      const obstacle = this.#jailed ? await probeForkJail(python) : undefined;
+      const isolation = await this.#walls.isolation();
+      const obstacle = isolation && (await probeForkJail(python, isolation));
       if (obstacle) throw new Error(obstacle);
-      const zygote = await openZygote({ python, stamp, preload: PRELOAD, stateDir: this.#stateDir, log: this.#log });
+      const stateDir = this.#stateDir;
+      await mkdir(stateDir, { recursive: true, mode: 0o700 });
+      const readable = [...readPaths, hostDir, preludeDir, jailHostDir];
+      const enclosure = await this.#walls.enclosure({ readable, writable: [stateDir] });
+      const zygote = await openZygote({ python, stamp, preload: PRELOAD, stateDir, enclosure, log: this.#log });
       void zygote.closed.then(() => this.#attempts.delete(stamp));
       return { zygote };
     } catch (error) {

@@ -39,7 +39,7 @@ function sessionOf(
   const log = createLog("error");
   const stateDir = join(dataDir, "state");
   const walls = new Walls({
-    jail: requirement("bubblewrap").ok ? "bwrap" : "none",
+    jail: requirement("isolation").ok ? "auto" : "none",
     limits: { memoryMb: 1024, diskMb: 1024, pids: 512 },
     workspaceInPlace: false,
     allowRead: [],
@@ -47,7 +47,6 @@ function sessionOf(
     allowNet: [],
     passedEnv: {},
     hidden: [dataDir],
-    stateDir,
     log,
   });
   const environments = environmentsConfig({
@@ -57,6 +56,7 @@ function sessionOf(
   });
   const provider = createLocalProvider({
     ...{ environments, walls, stateDir, log },
+    limits: { memoryMb: 1024, diskMb: 1024 },
     packages: { initial, packageDir },
     orphanTtlMs: 600_000,
     startTimeoutMs: 60_000,
@@ -203,7 +203,7 @@ describeWith("managedPython", "packages of the real index", () =>
       expect(result(await cell(kernel, code))).toBe("('4.9.0', [1], 1)");
     }, 180_000);
 
-    test.skipIf(!requirement("bubblewrap").ok)("do not bring the kernel to the network", async () => {
+    test.skipIf(!requirement("isolation").ok)("do not bring the kernel to the network", async () => {
       const { host, hits } = await serveFiles([]);
       const port = Number(host.split(":")[1]);
       expect(await reachable(port)).toBe(true);

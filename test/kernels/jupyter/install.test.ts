@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { PythonEnvironment } from "../../../src/kernels/jupyter/environments/environment.ts";
 import { createLog } from "../../../src/log.ts";
-import { describeWith, describeWithPythons, requirement } from "../../support/requirements.ts";
+import { describeWith, describeWithPythons } from "../../support/requirements.ts";
 import { serveFiles, serveIndex } from "../packages/stand-in.ts";
 import { closedUrl, failure } from "../packages/test-packages.ts";
 import { wheel } from "../packages/wheels.ts";
@@ -26,7 +26,6 @@ const wheels = [
 ];
 const offline = { ...bareEnv, PIP_NO_INDEX: "1" };
 const packageDir = wheelFolder(wheels);
-const jailed = requirement("bubblewrap").ok;
 
 // By uv and by pip.
 describeWithPythons("the packages of a session", (python) => {
@@ -36,7 +35,10 @@ describeWithPythons("the packages of a session", (python) => {
   });
 
   test("come from a folder of wheels with what they need, compiled", async () => {
-    const { install, overlayDir, leftovers } = await sessionPackages(environment, { packageDir, jailed, env: offline });
+    const { install, overlayDir, leftovers } = await sessionPackages(environment, {
+      packageDir,
+      env: offline,
+    });
     expect(await install("beta")).toEqual([
       { name: "beta", version: "1.0" },
       { name: "alpha", version: "2.0" },
@@ -44,6 +46,37 @@ describeWithPythons("the packages of a session", (python) => {
     expect(readdirSync(overlayDir)).toEqual(expect.arrayContaining(["alpha", "beta", "beta-1.0.dist-info"]));
     expect(existsSync(join(overlayDir, "alpha/__pycache__"))).toBe(true);
     expect(leftovers()).toEqual([]);
+  });
+
+  test("take no more room than they may: a wheel that unpacks to more is stopped, and leaves nothing", async () => {
+    const large = (name: string, files: number, bytes: number) =>
+      wheel(name, {
+        files: Object.fromEntries(Array.from({ length: files }, (_, i) => [`${name}/${i}.txt`, "0".repeat(bytes)])),
+      });
+    const MB = 1024 * 1024;
+    const folder = wheelFolder([large("bomb", 8, 9 * MB), large("whale", 1, 20 * MB), large("small", 2, MB)]);
+    const disposed: string[] = [];
+    const limits = {
+      ...{ memoryMb: 1024, diskMb: 10 },
+      open: async ({ sessionId }: { sessionId: string }) => ({
+        forProcess: { procsFiles: [], fileSizeMb: 10, processes: 64, openFiles: 1024 },
+        dispose: async () => void disposed.push(sessionId),
+      }),
+    };
+    const { install, overlayDir, leftovers } = await sessionPackages(environment, {
+      ...{ packageDir: folder, env: offline, limits },
+    });
+    const bomb = await failure(install("bomb"));
+    expect(bomb).toMatchObject({ code: "package_error", hint: expect.stringContaining("Nothing was installed.") });
+    expect(bomb.message).toContain("The installer was ended because its files grew beyond the limit of 10 MB.");
+    expect((await failure(install("whale"))).message).toContain("A file of it is larger than --disk-mb allows.");
+    expect(readdirSync(overlayDir)).toEqual([]);
+
+    expect(await install("small")).toEqual([{ name: "small", version: "1.0" }]);
+    // What is there already counts: the next ones find less room.
+    expect((await failure(install("bomb"))).message).toContain("beyond the limit of 10 MB");
+    expect(leftovers()).toEqual([]);
+    expect(disposed).toEqual(["test", "test", "test", "test"]);
   });
 
   test("come from an index and from where its pages lead, and its password goes nowhere else", async () => {
@@ -56,7 +89,7 @@ describeWithPythons("the packages of a session", (python) => {
     const packageIndex = index.url.replace("//", "//user:s3cret@").concat("simple/");
     const logged: string[] = [];
     const log = createLog("debug", (line) => void logged.push(line));
-    const { install } = await sessionPackages(environment, { packageIndex, jailed, log });
+    const { install } = await sessionPackages(environment, { packageIndex, log });
     expect(await install("alpha==1.0")).toEqual([{ name: "alpha", version: "1.0" }]);
     expect(index.requests.at(-1)?.headers.authorization).toBe(`Basic ${btoa("user:s3cret")}`);
     expect(files.hits).toContain("/alpha-1.0-py3-none-any.whl");
@@ -84,7 +117,9 @@ describeWith("managedPython", "the packages of a session", () => {
   });
 
   test("are not half there when the index does not answer", async () => {
-    const { install, overlayDir, leftovers } = await sessionPackages(environment, { packageIndex: closedUrl, jailed });
+    const { install, overlayDir, leftovers } = await sessionPackages(environment, {
+      packageIndex: closedUrl,
+    });
     const { code, message } = await failure(install("alpha"));
     expect(code).toBe("package_error");
     expect(message).toMatch(
@@ -94,14 +129,14 @@ describeWith("managedPython", "the packages of a session", () => {
   });
 
   test("may be asked for at the same time, and share folders", async () => {
-    const { install, overlayDir } = await sessionPackages(environment, { packageDir, jailed, env: offline });
+    const { install, overlayDir } = await sessionPackages(environment, { packageDir, env: offline });
     await Promise.all([install("space-one"), install("space-two")]);
     expect(readdirSync(join(overlayDir, "space")).filter((name) => name.endsWith(".py"))).toEqual(["one.py", "two.py"]);
     expect(readdirSync(overlayDir).filter((name) => name.endsWith(".dist-info"))).toHaveLength(2);
   });
 
   test("give way to other versions of themselves as a whole", async () => {
-    const { install, overlayDir } = await sessionPackages(environment, { packageDir, jailed, env: offline });
+    const { install, overlayDir } = await sessionPackages(environment, { packageDir, env: offline });
     await install("alpha", "space-one");
     expect(existsSync(join(overlayDir, "alpha/more.py"))).toBe(true);
     expect(await install("alpha==1.0")).toEqual([{ name: "alpha", version: "1.0" }]);
@@ -114,7 +149,7 @@ describeWith("managedPython", "the packages of a session", () => {
 
   test("are given up with the call that wanted them", async () => {
     const index = await serveIndex([]);
-    const packages = await sessionPackages(environment, { packageIndex: index.url, jailed });
+    const packages = await sessionPackages(environment, { packageIndex: index.url });
     const leaving = new AbortController();
     const installing = packages.installUntil(leaving.signal, "alpha");
     leaving.abort(new Error("enough"));
@@ -122,13 +157,13 @@ describeWith("managedPython", "the packages of a session", () => {
     expect(packages.leftovers()).toEqual([]);
   });
 
-  describeWith("bubblewrap", "are installed by a process", () => {
+  describeWith("isolation", "are installed by a process", () => {
     test("that reaches the index, and no other host", async () => {
       const [index, other] = [await serveIndex(wheels), await serveFiles(wheels)];
       const otherPort = Number(other.host.split(":")[1]);
       expect(await reachable(otherPort)).toBe(true);
       const probing = probingEnvironment(environment, otherPort);
-      const packages = await sessionPackages(probing, { packageIndex: `${index.url}simple/`, jailed: true });
+      const packages = await sessionPackages(probing, { packageIndex: `${index.url}simple/` });
       const [told] = await packages.install("alpha");
       expect(JSON.parse(told?.version ?? "")).toEqual({
         index: 200,

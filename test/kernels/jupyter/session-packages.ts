@@ -2,6 +2,8 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { findIsolation } from "../../../src/jail/isolation.ts";
+import type { Isolation } from "../../../src/jail/jail.ts";
 import type { PythonEnvironment } from "../../../src/kernels/jupyter/environments/environment.ts";
 import { findEnvironment } from "../../../src/kernels/jupyter/environments/find.ts";
 import { createInstaller, type InstallerConfig } from "../../../src/kernels/jupyter/install/installer.ts";
@@ -35,7 +37,7 @@ export function wheelFolder(wheels: Wheel[]): string {
 }
 
 export function testEnvironment(which: TestPython): Promise<PythonEnvironment> {
-  return findEnvironment(testPython(which), environmentsConfig({ dataDir: temporaryFolder() }));
+  return findEnvironment(undefined, environmentsConfig({ dataDir: temporaryFolder(), defaultEnv: testPython(which) }));
 }
 
 export interface SessionPackages {
@@ -47,6 +49,12 @@ export interface SessionPackages {
   leftovers(): string[];
 }
 
+/** The best that works here; without any, installations run openly. */
+export async function isolation(): Promise<Isolation | undefined> {
+  const found = await findIsolation("auto");
+  return "obstacle" in found ? undefined : found;
+}
+
 /** The packages of a session that has no kernel. */
 export async function sessionPackages(
   environment: PythonEnvironment,
@@ -56,13 +64,12 @@ export async function sessionPackages(
   const open = createInstaller({
     env: bareEnv,
     cacheDir: join(root, ".cache"),
-    writableByCode: [],
     initial: [],
-    jailed: true,
+    isolation,
     log: createLog("silent"),
     ...config,
   });
-  const { overlayDir, installer } = await open({ runDir }, async () => environment);
+  const { overlayDir, installer } = await open({ sessionId: "test", runDir }, async () => environment);
   const { install } = installer(async () => ({ loaded: [] }));
   return {
     overlayDir,

@@ -37,6 +37,13 @@ test("what pip is told about indexes, folders and the way out is found", async (
   expect((await places({ PIP_NO_INDEX: "1" }, "https://named.example/")).indexes).toHaveLength(1);
 });
 
+test("of several indexes the first that has a package is the only one asked for it, unless the operator says otherwise", async () => {
+  const several = { PIP_INDEX_URL: "https://index.example/", PIP_EXTRA_INDEX_URL: "https://own.example/" };
+  expect((await places(several)).strategy).toBe("first-index");
+  expect((await places({ ...several, UV_INDEX_STRATEGY: "unsafe-best-match" })).strategy).toBe("unsafe-best-match");
+  expect((await places({ ...several, UV_INDEX_STRATEGY: "--nonsense" })).strategy).toBe("first-index");
+});
+
 test("a proxy is asked with its own password, and hosts of NO_PROXY are asked without it", async () => {
   const proxy = await serve((path, _, response) => response.end(`proxied ${path}`));
   const index = await serve((_, __, response) => response.end("direct"));

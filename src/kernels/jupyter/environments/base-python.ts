@@ -1,8 +1,9 @@
 import { CellwrightError } from "../../../errors.ts";
-import { onPath } from "./folders.ts";
+import { findProgram } from "../../../programs.ts";
 import type { Interpreter } from "./interpreter.ts";
-import { askInterpreter } from "./probe.ts";
+import { askInterpreter, openly } from "./probe.ts";
 import { Remembered } from "./remembered.ts";
+import { behindShim } from "./shim.ts";
 
 /** What today's scientific packages still come for. */
 const OLDEST = [3, 10];
@@ -13,9 +14,11 @@ export async function findBasePython(env: NodeJS.ProcessEnv): Promise<Interprete
   const remembered = new Remembered();
   const seen: string[] = [];
   for (const name of names) {
-    const python = onPath(name, env);
-    if (!python) continue;
-    const answer = await askInterpreter(python, { remembered, env });
+    const program = findProgram(name, env);
+    if (!program) continue;
+    // One of the operator's own programs, which is about to make an environment without any jail.
+    const python = await behindShim({ python: program }, { isVouched: true }, { env, remembered });
+    const answer = await askInterpreter({ python, paths: [], isVouched: true }, { remembered, env, jail: openly });
     if (!("interpreter" in answer)) continue;
     const [major = 0, minor = 0] = answer.interpreter.version.split(".").map(Number);
     if (major === OLDEST[0] && minor >= (OLDEST[1] ?? 0)) return answer.interpreter;

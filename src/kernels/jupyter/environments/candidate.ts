@@ -1,6 +1,7 @@
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { EnvironmentKind } from "./environment.ts";
+import { smallText } from "./folders.ts";
 
 /** A place that an environment's name leads to, before anybody has asked whether there is a Python in it. */
 export interface Candidate {
@@ -10,6 +11,10 @@ export interface Candidate {
   path: string;
   /** Absent: there is none. */
   python?: string | undefined;
+  /** A caller named this path: it is not one that was found where environments are kept. */
+  byPath?: boolean;
+  /** The file that told of it, if that could be somebody else's. */
+  toldBy?: string;
   /** Why it cannot be used, known without asking. */
   obstacle?: string | undefined;
 }
@@ -70,6 +75,19 @@ function isPixi(folder: string): boolean {
   return /[/\\]\.pixi[/\\]envs[/\\][^/\\]+$/.test(folder);
 }
 
+/** Whether a Python is installed in this folder, and not only a virtual environment. */
+export function hasStandardLibrary(prefix: string): boolean {
+  return ["lib", "lib64"].some((lib) => {
+    const folder = join(prefix, lib);
+    try {
+      const names = readdirSync(folder).filter((name) => /^(python|pypy)\d/.test(name));
+      return names.some((name) => existsSync(join(folder, name, "os.py")));
+    } catch {
+      return false;
+    }
+  });
+}
+
 function isFile(path: string): boolean {
   try {
     return statSync(path).isFile();
@@ -85,4 +103,15 @@ export function isExecutable(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** The installation that an environment is made of; its own folder where it is one. */
+export function baseOf(folder: string): string[] {
+  const home = homeIn(folder);
+  return [folder, ...(home ? [dirname(home)] : [])].filter(hasStandardLibrary);
+}
+
+/** What a virtual environment says of where its base Python lies. */
+export function homeIn(prefix: string): string | undefined {
+  return /^home\s*=\s*(\/.*?)\s*$/m.exec(smallText(join(prefix, "pyvenv.cfg")))?.[1];
 }

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { parse } from "node:path";
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
@@ -29,7 +30,8 @@ export interface CommandResult {
 
 /** Runs a program to its end, with what it starts in one process group. Rejects only when aborted. */
 export async function runCommand(file: string, args: string[], options: CommandOptions): Promise<CommandResult> {
-  const { env, cwd, timeoutMs, signal, onLine } = options;
+  // Not where this program was started: a helper may look for modules and settings in its working directory.
+  const { env, cwd = parse(process.execPath).root, timeoutMs, signal, onLine } = options;
   signal?.throwIfAborted();
   const child = spawn(file, args, { env, cwd, stdio: ["ignore", "pipe", "pipe"], detached: hasGroups });
   let ending: "timeout" | "answered" | "aborted" | undefined;

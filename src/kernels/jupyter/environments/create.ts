@@ -12,7 +12,7 @@ import type { Interpreter } from "./interpreter.ts";
 import { withLock } from "./lock.ts";
 import { standardPackages } from "./packages.ts";
 import { installerEnv } from "./pip-settings.ts";
-import { askInterpreter } from "./probe.ts";
+import { askInterpreter, openly } from "./probe.ts";
 import { part, type ReportProgress } from "./progress.ts";
 import { Remembered } from "./remembered.ts";
 import { fetchUv, findUv, uvInstaller } from "./uv.ts";
@@ -189,7 +189,8 @@ function run(
 
 async function answerOf(folder: string, env: NodeJS.ProcessEnv): Promise<Interpreter | undefined> {
   const python = interpreterIn(folder);
-  const answer = python && (await askInterpreter(python, { remembered: new Remembered(), env }));
+  const question = { python: python ?? "", paths: [], isVouched: true };
+  const answer = python && (await askInterpreter(question, { remembered: new Remembered(), env, jail: openly }));
   return answer && "interpreter" in answer ? answer.interpreter : undefined;
 }
 

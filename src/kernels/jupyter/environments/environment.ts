@@ -1,4 +1,7 @@
+import type { FoundIsolation } from "../../../jail/isolation.ts";
 import type { Log } from "../../../log.ts";
+import type { CodeReach } from "../../../reach/code-reach.ts";
+import type { Identity } from "../../../reach/way.ts";
 import type { Remembered } from "./remembered.ts";
 
 /** Where an environment comes from, and so which command changes it. */
@@ -21,15 +24,17 @@ export interface PythonEnvironment {
   /** Packages of interest that are installed, by their distribution's name, with versions. */
   packages: Record<string, string>;
   /**
-   * Absolute folders that a process with this interpreter must be able to read: both prefixes, what links on the way
-   * to the interpreter pass through, and folders elsewhere that its path names. The system's own may be among them.
+   * Absolute paths that a process with this interpreter must be able to read beside the system's: the environment, its
+   * base installation, what links on the way to the interpreter pass through, and projects installed in place.
    */
   readPaths: string[];
+  /** Folders that sessions see anyway and that parts of it lie in: others have to be shown them. */
+  within?: string[];
   /**
-   * Folders of its `sys.path` that code of sessions can write, such as a project of --workspace that is installed in
-   * place. Nothing may be imported from them outside the jail.
+   * Why nothing of it may run outside of a session's jail, as a phrase: nobody vouched for it, or code can write to
+   * something on its path. Absent: it may.
    */
-  writablePaths: string[];
+  coldReason?: string | undefined;
 }
 
 /** What finding environments needs to know; made once by the provider. */
@@ -42,13 +47,12 @@ export interface EnvironmentsConfig {
   autoInstallIpykernel: boolean;
   /** --package-index, for what is installed. Otherwise what pip or uv are configured for. */
   packageIndex?: string | undefined;
-  /**
-   * Folders that code of sessions can write: the data folder's sessions, --workspace, --allow-write. An interpreter
-   * from there is started only if it is --env itself: asking it for its version would run code outside the jail.
-   */
-  writableByCode: string[];
-  /** Real paths of folders below those which code can not write all the same: jails show them read-only. */
-  protectedFromCode?: string[] | undefined;
+  /** What the operator vouches for, and what code can change. */
+  vouched: Vouched;
+  /** Whether a caller may name an environment by a path that nobody vouched for. It is started in the session's jail. */
+  allowPaths: boolean;
+  /** How interpreters are isolated that are asked. `isOff`: --jail none. */
+  jail: { isOff: boolean; isolation(): Promise<FoundIsolation> };
   /** Of this program. */
   env: NodeJS.ProcessEnv;
   /** Where relative paths and the project of pixi are looked for. Otherwise the working directory of this program. */
@@ -57,6 +61,30 @@ export interface EnvironmentsConfig {
   remembered: Remembered;
   log: Log;
 }
+
+/**
+ * The environments that the operator vouches for: managed ones, --env, --env-root, the active one, and those that a
+ * project had before code worked in it. Decided once, before any code runs; known by what their folders are.
+ */
+export interface Vouched {
+  /** What code can change. */
+  reach: CodeReach;
+  /** Real paths that are read-only in every jail and refused by every tool that writes. */
+  protectedPaths: string[];
+  /** Their folders, at start. */
+  folders: string[];
+  /** What these are. */
+  single: Set<Identity>;
+  /** Folders in which every environment is the operator's. */
+  roots: Set<Identity>;
+  /** Folders that code can write and sees at their own paths: an environment in there is shown by them. */
+  visible: string[];
+  /** Folders that code never sees, whatever is allowed; environments in them are not named by path. */
+  hidden: string[];
+}
+
+/** Whether something of an environment may run outside of a session's jail; if not, why, as a phrase. */
+export type Judgement = { isVouched: true; why?: undefined } | { isVouched: false; why: string };
 
 export interface FindOptions {
   signal?: AbortSignal;

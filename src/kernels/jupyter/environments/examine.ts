@@ -1,16 +1,16 @@
 import { existsSync } from "node:fs";
+import { isSafe } from "../../../programs.ts";
+import { wayIfAny } from "../../../reach/code-reach.ts";
 import type { EnvironmentLook } from "../../kernel.ts";
+import { askCandidate } from "./ask.ts";
 import type { Candidate } from "./candidate.ts";
 import { usualInterpreter } from "./candidate.ts";
-import type { EnvironmentsConfig, PythonEnvironment } from "./environment.ts";
-import { realPath } from "./folders.ts";
+import type { EnvironmentsConfig, Judgement, PythonEnvironment } from "./environment.ts";
+import { linkTarget } from "./folders.ts";
 import type { Interpreter } from "./interpreter.ts";
-import { linkTarget } from "./link-chain.ts";
+import { judge } from "./judge.ts";
 import { notablePackages } from "./packages.ts";
-import { askInterpreter } from "./probe.ts";
-import { readPaths } from "./read-paths.ts";
 import { createCommand, installIpykernel, installPython, makeVenv, type Remedy } from "./remedy.ts";
-import { writableFolder, writableFolderOf } from "./trust.ts";
 
 /** What kernels are written for; the lower bound is Debian 12's. */
 const OLDEST_PYTHON = [3, 9];
@@ -31,10 +31,17 @@ export type Examination = { environment: PythonEnvironment } | { obstacle: Obsta
 
 /** Looks whether a kernel can be started in a candidate; starts its interpreter to ask, unless it answered before. */
 export async function examine(candidate: Candidate, config: EnvironmentsConfig): Promise<Examination> {
-  const known = obstacleOnDisk(candidate, config);
+  const judgement = judge(candidate, config);
+  const known = pathRefusal(candidate, judgement, config) ?? obstacleOnDisk(candidate, config);
   if (known) return { obstacle: known };
-  const { name, python = "" } = candidate;
-  const answer = await askInterpreter(python, config);
+  const { name } = candidate;
+  const asked = await askCandidate(candidate, judgement, config);
+  if ("obstacle" in asked) {
+    const message = `Environment \`${name}\` cannot be used: ${asked.obstacle}.`;
+    const hint = "Start Cellwright with --env to vouch for it, or call list_environments and choose another.";
+    return { obstacle: { kind: "other", message, hint } };
+  }
+  const { answer, python, readPaths, within } = asked;
   if (!("interpreter" in answer)) {
     const said = answer.timedOut ? "did not answer within 15 s" : `does not run: ${answer.failure}`;
     const message = `The Python of environment \`${name}\` (${python}) ${said}.`;
@@ -50,7 +57,7 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
   const ipykernel = distributions.ipykernel ?? "unknown";
   const isOld = interpreter.hasIpykernel && ipykernel !== "unknown" && isOlder(ipykernel, OLDEST_IPYKERNEL);
   if (!interpreter.hasIpykernel || isOld) {
-    const remedy = installIpykernel(candidate, interpreter, config.env);
+    const remedy = remedyFor(candidate, { interpreter, judgement, config });
     const lacks = isOld
       ? `has ipykernel ${ipykernel}; ${OLDEST_IPYKERNEL.join(".")} or newer is needed.`
       : "has no ipykernel.";
@@ -74,23 +81,48 @@ export async function examine(candidate: Candidate, config: EnvironmentsConfig):
       version,
       ipykernel,
       packages: notablePackages(distributions),
-      readPaths: readPaths(interpreter),
-      writablePaths: interpreter.path.filter((folder) => writableFolder(realPath(folder), config) !== undefined),
+      readPaths,
+      within,
+      coldReason: judgement.why ?? writableOnPath(interpreter, config),
     },
   };
+}
+
+/** Said alike whether there is something at the path or not. */
+function pathRefusal(
+  { byPath, name }: Candidate,
+  { isVouched }: Judgement,
+  { allowPaths, defaultEnv }: EnvironmentsConfig,
+): Obstacle | undefined {
+  if (!byPath || isVouched || allowPaths || name === defaultEnv) return undefined;
+  const message = `Environment \`${name}\` is a path, and callers of this server choose environments by name.`;
+  const hint = "Call list_environments and use a name, or start Cellwright with --allow-env-paths.";
+  return { kind: "other", message, hint };
+}
+
+/** What code can write to and a kernel would import from, as a phrase. */
+function writableOnPath({ path, places }: Interpreter, { vouched, jail }: EnvironmentsConfig): string | undefined {
+  if (jail.isOff) return undefined;
+  const writable = [...path, ...places].find((folder) => {
+    const way = wayIfAny(folder);
+    return !way || vouched.reach.throughWay(way) !== undefined;
+  });
+  return writable && `code of sessions can write to ${writable}, which is on its import path`;
+}
+
+/** What nobody vouches for is not run by us to mend it, nor in a folder where code has a say. */
+function remedyFor(
+  candidate: Candidate,
+  { interpreter, judgement, config }: { interpreter: Interpreter; judgement: Judgement; config: EnvironmentsConfig },
+): Remedy {
+  const { text, argv, cwd } = installIpykernel(candidate, interpreter, config.env);
+  const mayRun = judgement.isVouched && !writableOnPath(interpreter, config) && (cwd === undefined || isSafe(cwd));
+  return argv && mayRun ? { text, argv, ...(cwd && { cwd }) } : { text };
 }
 
 /** What can be seen without starting anything. */
 function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obstacle | undefined {
   const { name, kind, path, python, obstacle } = candidate;
-  const writable = name === config.defaultEnv ? undefined : writableFolderOf(candidate, config);
-  if (writable) {
-    return {
-      kind: "other",
-      message: `Environment \`${name}\` lies in ${writable}, where the code of sessions can write; nothing from there is started outside the jail.`,
-      hint: `Start Cellwright with \`--env ${name}\` if it is to be used all the same, or use an environment elsewhere.`,
-    };
-  }
   if (obstacle && kind === "kernelspec") {
     const install = `python -m ipykernel install --user --name ${name}`;
     const hint = `Remove it with \`jupyter kernelspec remove ${name}\`, or run \`${install}\` in the environment it is for.`;

@@ -1,7 +1,16 @@
-import { readdirSync, readFileSync, realpathSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+} from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, isAbsolute, join, relative, resolve } from "node:path";
-import { isExecutable } from "./candidate.ts";
+import { isAbsolute, join, relative, resolve } from "node:path";
 
 export function homeOf(env: NodeJS.ProcessEnv): string {
   return env.HOME || env.USERPROFILE || homedir();
@@ -33,11 +42,23 @@ export function textOf(path: string): string {
   }
 }
 
-/** A program's path, or undefined. */
-export function onPath(command: string, env: NodeJS.ProcessEnv): string | undefined {
-  const names = process.platform === "win32" ? [`${command}.exe`, `${command}.bat`] : [command];
-  const folders = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
-  return folders.flatMap((folder) => names.map((name) => join(folder, name))).find(isExecutable);
+/** Longest file of settings that is read. */
+const MAX_SMALL_BYTES = 256 * 1024;
+
+/** The text of a file that anybody may have put there: a pipe, a device or gigabytes in its place are nothing. */
+export function smallText(path: string): string {
+  let fd: number | undefined;
+  try {
+    fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    const { size } = fstatSync(fd);
+    if (!fstatSync(fd).isFile() || size > MAX_SMALL_BYTES) return "";
+    const content = Buffer.alloc(size);
+    return content.toString("utf8", 0, readSync(fd, content, 0, size, 0));
+  } catch {
+    return "";
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
 }
 
 /** Links followed as far as the path exists. */
@@ -52,4 +73,12 @@ export function realPath(path: string): string {
 export function isWithin(path: string, folder: string): boolean {
   const way = relative(folder, path);
   return way === "" || (!isAbsolute(way) && way.split(/[/\\]/)[0] !== "..");
+}
+
+export function linkTarget(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
 }

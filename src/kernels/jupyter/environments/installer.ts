@@ -19,8 +19,8 @@ export function pipInstaller(): Installer {
   return {
     name: "pip",
     compiles: true,
-    makeEnvironment: (base, folder) => [base.python, "-m", "venv", folder],
-    install: (python, words) => [python, "-m", "pip", "install", "--progress-bar", "off", ...words],
+    makeEnvironment: (base, folder) => [base.python, "-I", "-m", "venv", folder],
+    install: (python, words) => [python, "-I", "-m", "pip", "install", "--progress-bar", "off", ...words],
     listen: followPip,
   };
 }

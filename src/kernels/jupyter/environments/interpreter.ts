@@ -5,8 +5,12 @@ export interface Interpreter {
   prefix: string;
   basePrefix: string;
   version: string;
-  /** `sys.path`, the absolute ones. */
+  /** What `sys.path` will be, the absolute ones, with the folders that plain lines of .pth files name. */
   path: string[];
+  /** Absolute paths that the modules of its .pth files speak of, such as projects that are installed in place. */
+  places: string[];
+  /** Its .pth files. */
+  pathFiles: string[];
   /** Versions by normalised name, `scikit-learn`. */
   distributions: Record<string, string>;
   hasIpykernel: boolean;

@@ -1,6 +1,7 @@
 import { basename, delimiter, dirname, isAbsolute, join } from "node:path";
+import { findProgram } from "../../../programs.ts";
 import { type Candidate, interpreterIn, isExecutable, isInterpreterName } from "./candidate.ts";
-import { foldersIn, homeOf, onPath, textOf } from "./folders.ts";
+import { foldersIn, homeOf, smallText } from "./folders.ts";
 
 /** The Python kernels that Jupyter knows of, in its own order: what comes first hides what has the same name. */
 export function kernelspecs(env: NodeJS.ProcessEnv): Candidate[] {
@@ -27,7 +28,7 @@ function dataFolders(env: NodeJS.ProcessEnv): string[] {
 function read(folder: string, env: NodeJS.ProcessEnv): Candidate | undefined {
   let argv: string[];
   try {
-    argv = (JSON.parse(textOf(join(folder, "kernel.json"))) as { argv: unknown[] }).argv.map(String);
+    argv = (JSON.parse(smallText(join(folder, "kernel.json"))) as { argv: unknown[] }).argv.map(String);
   } catch {
     return undefined;
   }
@@ -38,7 +39,7 @@ function read(folder: string, env: NodeJS.ProcessEnv): Candidate | undefined {
     const obstacle = `Its kernelspec starts with \`${command}\`, which is not a Python interpreter.`;
     return { ...spec, obstacle };
   }
-  const python = isAbsolute(command) ? command : (besideSpec(folder) ?? onPath(command, env));
+  const python = isAbsolute(command) ? command : (besideSpec(folder) ?? findProgram(command, env));
   if (python && isExecutable(python)) return { ...spec, python };
   return { ...spec, obstacle: `Its kernelspec names \`${command}\`, which is not there.` };
 }

@@ -1,13 +1,15 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { findProgram } from "../../../programs.ts";
 import type { Environment } from "../../kernel.ts";
 import type { Candidate } from "./candidate.ts";
 import { listedByConda } from "./conda.ts";
 import { type EnvironmentsConfig, MANAGED } from "./environment.ts";
 import { type Examination, examine } from "./examine.ts";
-import { onPath, realPath } from "./folders.ts";
+import { realPath } from "./folders.ts";
+import { namedEnvironments } from "./named.ts";
 import { notablePackages } from "./packages.ts";
-import { namedEnvironments, resolveName } from "./resolve.ts";
+import { resolveName } from "./resolve.ts";
 
 /** Interpreters that are asked at the same time; each is a process. */
 const ASKED_AT_ONCE = 4;
@@ -40,7 +42,7 @@ export async function listEnvironments(config: EnvironmentsConfig, signal: Abort
 async function gather(config: EnvironmentsConfig, defaultName: string, signal: AbortSignal): Promise<Candidate[]> {
   const named = [...namedEnvironments(config), ...(await listedByConda(config.env, signal))];
   const known = named.filter(isEnvironment);
-  const system = onPath("python3", config.env);
+  const system = findProgram("python3", config.env);
   const candidates = [
     ...known,
     ...(system ? [{ name: system, kind: "system" as const, path: system, python: system }] : []),

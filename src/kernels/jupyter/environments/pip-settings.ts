@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { helperEnv } from "../../../programs.ts";
 import { homeOf, textOf } from "./folders.ts";
 
 type Settings = Record<string, string>;
@@ -11,7 +12,7 @@ type Settings = Record<string, string>;
 export function installerEnv(env: NodeJS.ProcessEnv, packageIndex?: string): NodeJS.ProcessEnv {
   const uvEnv = hasUvSettings(env) ? {} : forUv(pipSettings(env));
   const index = packageIndex ? { UV_DEFAULT_INDEX: packageIndex, PIP_INDEX_URL: packageIndex } : {};
-  const own = Object.fromEntries(Object.entries(env).filter(([name]) => !misleading.test(name)));
+  const own = Object.fromEntries(Object.entries(helperEnv(env)).filter(([name]) => !misleading.test(name)));
   return { ...uvEnv, ...own, ...index, PIP_DISABLE_PIP_VERSION_CHECK: "1", PIP_NO_INPUT: "1", NO_COLOR: "1" };
 }
 
@@ -30,8 +31,6 @@ function forUv(settings: Settings): NodeJS.ProcessEnv {
   const translated: Record<string, string | undefined> = {
     UV_DEFAULT_INDEX: settings["index-url"],
     UV_INDEX: words("extra-index-url").join(" "),
-    // pip takes the best version of all indexes, uv that of the first one that has the package.
-    UV_INDEX_STRATEGY: settings["extra-index-url"] && "unsafe-best-match",
     UV_NO_INDEX: /^(1|true|yes|on)$/i.test(settings["no-index"] ?? "") ? "1" : undefined,
     UV_FIND_LINKS: words("find-links").join(","),
     UV_INSECURE_HOST: words("trusted-host").join(" "),

@@ -1,73 +1,86 @@
 import { realpathSync, statSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { runCommand } from "./command.ts";
+import { isAbsolute, join } from "node:path";
+import type { EnvironmentsConfig } from "./environment.ts";
 import type { Answer, Interpreter } from "./interpreter.ts";
-import type { Remembered } from "./remembered.ts";
+import { probeInJail, probeOpenly } from "./probe-run.ts";
 
-const probeFile = fileURLToPath(new URL("probe.py", import.meta.url));
 const MARK = "cellwright-probe ";
 
-/** An interpreter answers in 50 ms; one on a network disk takes seconds. One that hangs must not hold up a session. */
-const PROBE_TIMEOUT_MS = 15_000;
+export interface Question {
+  python: string;
+  /** What the interpreter has to be shown. */
+  paths: string[];
+  /** Where there is no jail, it may be asked without one. */
+  isVouched: boolean;
+}
+
+/** For what is run without a jail anyway. */
+export const openly: EnvironmentsConfig["jail"] = {
+  isOff: true,
+  isolation: async () => ({ obstacle: "it is not wanted" }),
+};
 
 /** Asks an interpreter once; again only when its file or a folder of its packages has changed since. */
 export async function askInterpreter(
-  python: string,
-  { remembered: { answers }, env }: { remembered: Remembered; env: NodeJS.ProcessEnv },
+  question: Question,
+  config: Pick<EnvironmentsConfig, "remembered" | "env" | "jail">,
 ): Promise<Answer> {
-  const known = answers.get(python);
+  const { answers } = config.remembered;
+  const { python } = question;
+  const key = JSON.stringify(question);
+  const known = answers.get(key);
   if (known instanceof Promise) return known;
   if (known && known.stamp === stampOf(python, known.answer)) return known.answer;
-  const asking = ask(python, env).then((answer) => {
+  const asking = ask(question, config).then((answer) => {
     // A failure may be gone at the next try: nothing on the disk need change for that.
-    if ("interpreter" in answer) answers.set(python, { stamp: stampOf(python, answer), answer });
-    else answers.delete(python);
+    if ("interpreter" in answer) answers.set(key, { stamp: stampOf(python, answer), answer });
+    else answers.delete(key);
     return answer;
   });
-  answers.set(python, asking);
+  answers.set(key, asking);
   return asking;
 }
 
-async function ask(python: string, env: NodeJS.ProcessEnv): Promise<Answer> {
-  let line: string | undefined;
-  // -I: neither the working directory, nor the user's own packages, nor PYTHON… variables, as in the jail.
-  const { ok, timedOut, failure } = await runCommand(python, ["-I", probeFile], {
-    env: probeEnv(env),
-    timeoutMs: PROBE_TIMEOUT_MS,
-    onLine: (said) => {
-      if (said.startsWith(MARK)) line = said.slice(MARK.length);
-      return line !== undefined;
-    },
-  });
-  if (!ok || line === undefined) return { failure: failure || "it did not answer", timedOut };
+async function ask(
+  { python, paths, isVouched }: Question,
+  { env, jail }: Pick<EnvironmentsConfig, "env" | "jail">,
+): Promise<Answer> {
+  const isolation = await jail.isolation();
+  const isOpen = "obstacle" in isolation;
+  if (isOpen && !jail.isOff && !isVouched) {
+    return { failure: `it cannot be asked without isolation: ${isolation.obstacle}`, timedOut: false };
+  }
+  const asked = isOpen ? probeOpenly(python, env) : probeInJail(python, paths, isolation);
+  const { stdout, failure, timedOut } = await asked;
+  const line = stdout.split("\n").find((each) => each.startsWith(MARK));
+  if (line === undefined) return { failure: failure || "it did not answer", timedOut };
   try {
-    return { interpreter: parse(JSON.parse(line)) };
+    return { interpreter: parse(JSON.parse(line.slice(MARK.length)), python) };
   } catch (error) {
     return { failure: `its answer makes no sense: ${(error as Error).message}`, timedOut: false };
   }
 }
 
-/** An environment's own start-up files run here: they get to see no secrets. */
-function probeEnv(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const kept = ["PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "LANG", "LD_LIBRARY_PATH", "PYENV_ROOT", "PYENV_VERSION"];
-  return Object.fromEntries(kept.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
-}
-
-function parse(answer: Record<string, unknown>): Interpreter {
-  const text = (key: string): string => {
+/** What is in the answer may be anybody's words, and is shown to models. */
+function parse(answer: Record<string, unknown>, python: string): Interpreter {
+  const text = (key: string, form: RegExp): string => {
     const value = answer[key];
-    if (typeof value !== "string" || value === "") throw new Error(`it has no ${key}`);
+    if (typeof value !== "string" || !form.test(value)) throw new Error(`it has no ${key}`);
     return value;
   };
+  const paths = (key: string): string[] =>
+    (answer[key] as unknown[]).map(String).filter((path) => isAbsolute(path) && !path.includes("\0"));
+  const versions = Object.entries(answer.distributions as object).map(([name, version]) => [name, String(version)]);
   return {
-    python: text("python"),
-    prefix: text("prefix"),
-    basePrefix: text("basePrefix"),
-    version: text("version"),
-    path: (answer.path as unknown[]).map(String),
+    python,
+    prefix: text("prefix", /^[^\0]+$/),
+    basePrefix: text("basePrefix", /^[^\0]+$/),
+    version: text("version", /^\d+\.\d+\.\d+$/),
+    path: paths("path").slice(0, MOST),
+    places: paths("places").slice(0, MOST),
+    pathFiles: paths("pathFiles").slice(0, MOST),
     distributions: Object.fromEntries(
-      Object.entries(answer.distributions as object).map(([name, version]) => [name, String(version)]),
+      versions.filter(([name = "", version = ""]) => isPlain(name) && isPlain(version)),
     ),
     hasIpykernel: answer.hasIpykernel === true,
     hasPip: answer.hasPip === true,
@@ -75,10 +88,16 @@ function parse(answer: Record<string, unknown>): Interpreter {
   };
 }
 
+const MOST = 1_000;
+
+function isPlain(word: string): boolean {
+  return /^[\w.!+-]{1,100}$/.test(word);
+}
+
 function stampOf(python: string, answer: Answer): string {
-  const folders = "interpreter" in answer ? answer.interpreter.path : [];
-  const prefix = "interpreter" in answer ? [join(answer.interpreter.prefix, "pyvenv.cfg")] : [];
-  return [python, ...prefix, ...folders].map(lastChange).join(" ");
+  if (!("interpreter" in answer)) return lastChange(python);
+  const { path, pathFiles, prefix } = answer.interpreter;
+  return [python, join(prefix, "pyvenv.cfg"), ...path, ...pathFiles].map(lastChange).join(" ");
 }
 
 function lastChange(path: string): string {

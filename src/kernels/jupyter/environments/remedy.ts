@@ -1,9 +1,10 @@
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
+import { findProgram } from "../../../programs.ts";
 import { type Candidate, environmentIn, usualInterpreter } from "./candidate.ts";
 import { condaCommand } from "./conda.ts";
 import { MANAGED } from "./environment.ts";
-import { homeOf, onPath, textOf } from "./folders.ts";
+import { homeOf, smallText } from "./folders.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { pixiProject } from "./pixi.ts";
 
@@ -24,10 +25,13 @@ export function installIpykernel(candidate: Candidate, interpreter: Interpreter,
   if (owner.kind === "conda") return condaInstall(prefix, ["ipykernel"], env);
   const isVenv = prefix !== basePrefix;
   if (!isVenv && interpreter.isExternallyManaged) return { text: forSystem(interpreter, candidate.name, homeOf(env)) };
-  if (interpreter.hasPip) return command([python, "-m", "pip", "install", "ipykernel"]);
-  const uv = onPath("uv", env);
-  if (uv || /^uv\s*=/m.test(textOf(join(prefix, "pyvenv.cfg"))))
-    return command([uv ?? "uv", "pip", "install", "--python", python, "ipykernel"], "uv");
+  if (interpreter.hasPip) {
+    const { text } = command([python, "-m", "pip", "install", "ipykernel"]);
+    return { text, argv: [python, "-I", "-m", "pip", "install", "ipykernel"] };
+  }
+  const uv = findProgram("uv", env);
+  if (uv || /^uv\s*=/m.test(smallText(join(prefix, "pyvenv.cfg"))))
+    return withProgram(uv, ["uv", "pip", "install", "--python", python, "ipykernel"]);
   const quoted = shellWord(python);
   return { text: `${quoted} -m ensurepip && ${quoted} -m pip install ipykernel` };
 }
@@ -52,19 +56,23 @@ export function makeVenv(folder: string, { clear = false } = {}): string {
 }
 
 function condaInstall(prefix: string, packages: string[], env: NodeJS.ProcessEnv): Remedy {
-  const conda = condaCommand(env) ?? "conda";
+  const conda = condaCommand(env);
   const args = ["-p", prefix, "-c", "conda-forge", ...packages];
-  const { text } = command([conda, "install", ...args], basename(conda).replace(/\.(exe|bat)$/, ""));
-  return { text, argv: [conda, "install", "--yes", ...args] };
+  const { text } = command([basename(conda ?? "conda").replace(/\.(exe|bat)$/, ""), "install", ...args]);
+  return { text, ...(conda && { argv: [conda, "install", "--yes", ...args] }) };
 }
 
 function pixiAdd(candidate: Candidate, packages: string[], env: NodeJS.ProcessEnv): Remedy {
   const environment = basename(candidate.path);
   const project = pixiProject(candidate.path, env);
-  if (!project) return command(["pixi", "global", "add", "--environment", environment, ...packages]);
+  if (!project) return { text: command(["pixi", "global", "add", "--environment", environment, ...packages]).text };
   const feature = environment === "default" ? [] : ["--feature", environment];
-  const argv: [string, ...string[]] = ["pixi", "add", ...feature, ...packages];
-  return { text: `cd ${shellWord(project)} && ${command(argv).text}`, argv, cwd: project };
+  const { text } = command(["pixi", "add", ...feature, ...packages]);
+  const pixi = findProgram("pixi", env);
+  return {
+    text: `cd ${shellWord(project)} && ${text}`,
+    ...(pixi && { argv: [pixi, "add", ...feature, ...packages], cwd: project }),
+  };
 }
 
 /** pip refuses there, for good reasons; the system has its own way, or an environment beside it does. */
@@ -74,8 +82,14 @@ function forSystem({ prefix, python }: Interpreter, name: string, home: string):
   return makeVenv(folder).replace(/^python3/, shellWord(python));
 }
 
-function command(argv: [string, ...string[]], shownAs = argv[0]): Remedy {
-  return { text: [shownAs, ...argv.slice(1)].map(shellWord).join(" "), argv };
+/** With the program's own path it can be run for people as well. */
+function withProgram(program: string | undefined, words: [string, ...string[]]): Remedy {
+  const { text } = command(words);
+  return { text, ...(program && { argv: [program, ...words.slice(1)] }) };
+}
+
+function command(words: [string, ...string[]]): Remedy {
+  return { text: words.map(shellWord).join(" ") };
 }
 
 function shellWord(word: string): string {

@@ -2,20 +2,20 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CellwrightError } from "../../../errors.ts";
 import { nearest } from "../../../nearest.ts";
-import { type Candidate, environmentAt, environmentIn } from "./candidate.ts";
-import { condaEnvironments, listedByConda } from "./conda.ts";
+import { NotAPlace, wayTo } from "../../../reach/way.ts";
+import { type Candidate, environmentAt } from "./candidate.ts";
+import { listedByConda } from "./conda.ts";
 import { type EnvironmentsConfig, MANAGED, USUAL } from "./environment.ts";
-import { expanded, foldersIn, homeOf } from "./folders.ts";
-import { kernelspecs } from "./kernelspec.ts";
-import { managedEnvironment, managedEnvironments } from "./managed.ts";
-import { pixiEnvironments } from "./pixi.ts";
+import { expanded } from "./folders.ts";
+import { managedEnvironment } from "./managed.ts";
+import { envRootOf, isCalled, isPath, namedEnvironments, placesOf } from "./named.ts";
 import { makeVenv } from "./remedy.ts";
 import { usualEnvironment } from "./usual.ts";
 
 /** What a name or a path leads to. Throws `env_error` when nothing has that name. */
 export async function resolveName(name: string, config: EnvironmentsConfig, signal?: AbortSignal): Promise<Candidate> {
   if (name.includes("\0") || name.length > 1024) throw notFound(name.slice(0, 50), config, []);
-  if (isPath(name)) return environmentAt(expanded(name, placesOf(config)), name);
+  if (isPath(name)) return atPath(name, config);
   if (name === MANAGED) return managedEnvironment(config.dataDir, MANAGED);
   if (name === USUAL) return usualEnvironment(config);
   const named = namedEnvironments(config);
@@ -27,39 +27,22 @@ export async function resolveName(name: string, config: EnvironmentsConfig, sign
   throw notFound(name, config, [...named, ...listed]);
 }
 
-/** All that have a name, in the order in which a name is looked for. Starts nothing. */
-export function namedEnvironments(config: EnvironmentsConfig): Candidate[] {
-  const { dataDir, env } = config;
-  const [managed, ...others] = managedEnvironments(dataDir);
-  return [
-    ...(managed ? [managed] : []),
-    ...foldersIn(envRoot(config)).map((folder) => environmentIn(folder, folder.slice(envRoot(config).length + 1))),
-    ...others,
-    ...condaEnvironments(env),
-    ...pixiEnvironments(env, placesOf(config).workingDir),
-    ...kernelspecs(env),
-  ];
-}
-
-/** `/data/envs/x`, `~/x`, `./x`, `.venv`: what cannot be a name. */
-function isPath(name: string): boolean {
-  return /[/\\]/.test(name) || /^[.~]/.test(name);
-}
-
-function isCalled(candidate: Candidate, name: string): boolean {
-  return candidate.name === (candidate.kind === "kernelspec" ? name.toLowerCase() : name);
-}
-
-function envRoot(config: EnvironmentsConfig): string {
-  return expanded(config.envRoot, placesOf(config));
-}
-
-function placesOf({ env, workingDir = process.cwd() }: EnvironmentsConfig) {
-  return { home: homeOf(env), workingDir };
+/** Nothing is looked at behind a link that leads into a session's jail, or into the kernel's own files. */
+function atPath(name: string, config: EnvironmentsConfig): Candidate {
+  const path = expanded(name, placesOf(config));
+  try {
+    wayTo(path);
+  } catch (error) {
+    if (!(error instanceof NotAPlace)) return { name, kind: "venv", path, byPath: true };
+    throw new CellwrightError("env_error", error.message, {
+      hint: "Name the environment by the path where it really is, or call list_environments.",
+    });
+  }
+  return { ...environmentAt(path, name), byPath: true };
 }
 
 function notFound(name: string, config: EnvironmentsConfig, known: Candidate[]): CellwrightError {
-  const root = envRoot(config);
+  const root = envRootOf(config);
   const alike = nearest(
     name,
     known.filter(({ obstacle }) => !obstacle).map((candidate) => candidate.name),

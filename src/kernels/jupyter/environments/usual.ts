@@ -1,9 +1,9 @@
-import { delimiter, isAbsolute, join } from "node:path";
-import { type Candidate, environmentIn, isExecutable } from "./candidate.ts";
+import { findPrograms } from "../../../programs.ts";
+import { askCandidate } from "./ask.ts";
+import { type Candidate, environmentIn } from "./candidate.ts";
 import { type EnvironmentsConfig, MANAGED } from "./environment.ts";
+import { judge } from "./judge.ts";
 import { managedEnvironment } from "./managed.ts";
-import { askInterpreter } from "./probe.ts";
-import { writableFolderOf } from "./trust.ts";
 
 const names = process.platform === "win32" ? ["python.exe"] : ["python3", "python"];
 
@@ -15,19 +15,18 @@ export async function usualEnvironment(config: EnvironmentsConfig): Promise<Cand
   const managed = managedEnvironment(config.dataDir, MANAGED);
   if (!managed.obstacle) return managed;
   for (const candidate of terminalEnvironments(config.env)) {
-    if (candidate.python === undefined || writableFolderOf(candidate, config)) continue;
-    const answer = await askInterpreter(candidate.python, config);
-    if ("interpreter" in answer && answer.interpreter.hasIpykernel) return candidate;
+    const judgement = candidate.python === undefined ? undefined : judge(candidate, config);
+    if (!judgement?.isVouched) continue;
+    const asked = await askCandidate(candidate, judgement, config);
+    if ("answer" in asked && "interpreter" in asked.answer && asked.answer.interpreter.hasIpykernel) return candidate;
   }
   return managed;
 }
 
 function terminalEnvironments(env: NodeJS.ProcessEnv): Candidate[] {
   const active = [env.VIRTUAL_ENV, env.CONDA_PREFIX].filter((folder) => folder !== undefined && folder !== "");
-  const folders = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
-  const found = folders.flatMap((folder) => names.map((name) => join(folder, name))).filter(isExecutable);
   return [
     ...active.map((folder) => environmentIn(String(folder), String(folder))),
-    ...[...new Set(found)].map((python) => ({ name: python, kind: "system" as const, path: python, python })),
+    ...findPrograms(names, env).map((python) => ({ name: python, kind: "system" as const, path: python, python })),
   ];
 }

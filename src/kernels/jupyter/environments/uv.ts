@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { findProgram, isSafe } from "../../../programs.ts";
 import { isExecutable } from "./candidate.ts";
 import { runCommand } from "./command.ts";
-import { homeOf, onPath } from "./folders.ts";
+import { homeOf } from "./folders.ts";
 import type { Installer } from "./installer.ts";
 import type { Interpreter } from "./interpreter.ts";
 import type { ReportProgress } from "./progress.ts";
@@ -16,7 +17,10 @@ const binary = process.platform === "win32" ? "uv.exe" : "uv";
 export function findUv(env: NodeJS.ProcessEnv, cacheDir: string): string | undefined {
   const home = homeOf(env);
   const places = [join(home, ".local/bin"), join(home, ".cargo/bin"), join(cacheDir, "uv/bin")];
-  return onPath("uv", env) ?? places.map((folder) => join(folder, binary)).find(isExecutable);
+  return (
+    findProgram("uv", env) ??
+    places.map((folder) => join(folder, binary)).find((path) => isExecutable(path) && isSafe(path))
+  );
 }
 
 /** Gets uv with pip into the cache. Undefined when that does not work: then pip alone has to do. */
@@ -31,7 +35,7 @@ export async function fetchUv(
     // A folder of its own leaves the user's Python as it is, and one that pip may not change can do it, too.
     const args = ["install", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-compile", "--target", draft, "uv"];
     const options = { env, timeoutMs: FETCH_TIMEOUT_MS, signal };
-    const { ok } = await runCommand(base.python, ["-m", "pip", ...args], options);
+    const { ok } = await runCommand(base.python, ["-I", "-m", "pip", ...args], options);
     if (!ok || !isExecutable(join(draft, "bin", binary))) return undefined;
     const folder = join(cacheDir, "uv");
     const path = join(folder, "bin", binary);

@@ -5,11 +5,12 @@ import os
 
 import zmq
 from IPython.core.profiledir import ProfileDir
+from ipykernel import kernelapp
 from ipykernel.kernelapp import IPKernelApp
 from traitlets import Type, default
 from traitlets.config import Config
 
-from _cellwright import furnish, interrupts, threads
+from _cellwright import fork_pipe, furnish, interrupts, threads
 from _cellwright.journal import Journal
 from _cellwright.kernel import CellKernel
 from _cellwright.outbox import HIGH_WATER_MARK
@@ -40,6 +41,7 @@ class KernelApp(IPKernelApp):
         # For the next socket: a server that cannot keep up is waited for.
         context.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
         context.setsockopt(zmq.XPUB_NODROP, 1)
+        kernelapp.IOPubThread = fork_pipe.thread_class(os.path.dirname(self.connection_file))
         try:
             super().init_iopub(context)
         finally:

@@ -76,8 +76,7 @@ def wall_in(request, keep):
     if policy is not None:
         from _cellwright_jail import jail
 
-        seccomp = request.get("seccomp")
-        jail.enter(policy, bytes.fromhex(seccomp) if seccomp else None, limits=limits, keep_fds=keep)
+        jail.enter(policy, limits=limits, keep_fds=keep)
         return
     os.environ.clear()
     os.environ.update(request["env"])
@@ -85,7 +84,8 @@ def wall_in(request, keep):
         from _cellwright_jail import limits as process_limits
 
         process_limits.join(limits)
-        process_limits.apply(limits, jailed=False)
+        process_limits.apply(limits)
+        process_limits.apply_open_files(limits)
 
 
 def widen(threads):

@@ -1,31 +1,35 @@
 """
-A process that has imported what kernels need and forks one for each session: `python zygote.py`, settings on stdin.
+A process that has imported what kernels need and forks one for each session: `python -I zygote.py`, settings on stdin.
 
 Its command line and first environment stay readable in all its kernels, so nothing is said there.
 """
-
-import sys
-
-# First of all: neither kernels nor packages shall find our files where they look for modules.
-our_folder = sys.path.pop(0)
 
 import fcntl
 import json
 import os
 import signal
+import sys
 import types
+
+# Isolated, Python does not look for modules beside its script: neither kernels nor packages find our files there.
+our_folder = os.path.dirname(os.path.abspath(__file__))
 
 
 def main():
     text = sys.stdin.readline()
     settings = json.loads(text)
+    make_package("_cellwright_jail", settings["jailFolder"])
+    if settings.get("enclosure"):
+        from _cellwright_jail import enclosure
+
+        # Before anything of the environment is imported. For good: one that starts again is in it already.
+        enclosure.enter(settings.pop("enclosure"))
     os.chdir(settings["stateDir"])
     if not lock(settings["name"] + ".lock"):
         say({"busy": True})
         return
     os.environ.update(settings["env"])
     make_package("_cellwright", our_folder, *settings["folders"])
-    make_package("_cellwright_jail", settings["jailFolder"])
     # Imported before a fork, like all that a fork will run.
     from _cellwright_jail import jail, linux
     from _cellwright import fork_server, newborn, preload
@@ -84,7 +88,7 @@ def start_again(settings):
     os.write(write, json.dumps(settings).encode() + b"\n")
     os.close(write)
     os.dup2(read, 0)
-    os.execv(sys.executable, [sys.executable, os.path.join(our_folder, "zygote.py")])
+    os.execv(sys.executable, [sys.executable, "-I", os.path.join(our_folder, "zygote.py")])
 
 
 def say(message):

@@ -41,6 +41,12 @@ function reasonOf(failure: Failure, install: FailedInstall): Reason {
       hint: "Install uv on this machine, or pip into the environment: `python -m ensurepip --upgrade`.",
     };
   }
+  if (failure.failure === "limit") {
+    return {
+      why: `${failure.why} What a session has installed may take --disk-mb, and the installer --memory-mb.`,
+      hint: "Ask for fewer or smaller packages, or start Cellwright with higher limits. Nothing was installed.",
+    };
+  }
   if (failure.failure === "ended") {
     return { why: `The installer failed: ${plain(failure.how)}`, hint: "Try again." };
   }
@@ -95,6 +101,12 @@ function newest(versions: string | undefined): string {
 }
 
 function fromWords(said: string, { requirements }: FailedInstall): Reason {
+  if (/File too large|EFBIG|os error 27/.test(said)) {
+    return {
+      why: "A file of it is larger than --disk-mb allows.",
+      hint: "Ask for a smaller package, or start Cellwright with a higher --disk-mb. Nothing was installed.",
+    };
+  }
   if (/No space left on device|Disk quota/.test(said)) {
     return { why: "The disk is full.", hint: "Make room, and try again." };
   }

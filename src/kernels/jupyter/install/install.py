@@ -9,6 +9,7 @@ are installed: nothing of a package is run. The last line of the output is the r
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib import metadata, util
@@ -99,8 +100,9 @@ class Uv:
         urls = request["indexUrls"]
         places = ["--default-index", urls[0]] if urls else ["--no-index"]
         places += [word for url in urls[1:] for word in ("--index", url)]
-        # As pip does: the best version of all indexes.
-        places += ["--index-strategy", "unsafe-best-match"] if len(urls) > 1 else []
+        # Of several indexes the first that has a package is the only one asked for it, and those named besides the main
+        # one come first: nobody can put a newer version of a company's package on a public index.
+        places += ["--index-strategy", request["indexStrategy"]]
         places += [word for folder in request["folders"] for word in ("--find-links", folder)]
         options = ["--python", sys.executable, "--no-python-downloads", "--no-config", "--color", "never"]
         cache = ["--cache-dir", os.path.join(self._folder, "cache"), "--link-mode", "copy"]
@@ -111,6 +113,9 @@ class Uv:
 def run(command):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = (done.stdout + done.stderr).decode(errors="replace")
+    if done.returncode == -signal.SIGXFSZ:
+        # Python ignores it and gets an error; others are ended by it without a word.
+        raise Failed(said + "File too large")
     if done.returncode != 0:
         raise Failed(said)
     return said

@@ -1,13 +1,14 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Isolation } from "../../../jail/jail.ts";
+import type { ProcessLimits } from "../../../jail/limits.ts";
 import type { Log } from "../../../log.ts";
 import { normalName, normalRequirement, normalRequirements } from "../../../packages/requirement.ts";
 import { requirementsOf } from "../../../packages/script-block.ts";
+import { findProgram } from "../../../programs.ts";
 import type { InstalledPackage, InstallOptions, PrepareOptions } from "../../kernel.ts";
 import { isExecutable } from "../environments/candidate.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
-import { onPath } from "../environments/folders.ts";
-import { writableFolderOf } from "../environments/trust.ts";
 import { findUv } from "../environments/uv.ts";
 import type { Ask, JupyterKernelParts, KernelInstaller } from "../kernel.ts";
 import { failureOf, packageError } from "./failure.ts";
@@ -15,22 +16,27 @@ import { openGateway } from "./gateway.ts";
 import { moveIntoOverlay, openOverlay } from "./overlay.ts";
 import { type PipLine, wantedOf } from "./pip-line.ts";
 import { type CommandLine, findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
-import { runInstall } from "./run.ts";
+import { type InstallLimits, runInstall } from "./run.ts";
 
 export interface InstallerConfig extends PlacesConfig {
   /** Where uv is if we have fetched it. */
   cacheDir: string;
-  /** Folders that code of sessions can write: nothing from there is run outside a jail. */
-  writableByCode: string[];
-  protectedFromCode?: string[] | undefined;
   /** --packages: what every new session has. */
   initial: string[];
-  /** False: `--jail none`. */
-  jailed: boolean;
+  /** Of the installer's own process; undefined with `--jail none`. */
+  isolation(): Promise<Isolation | undefined>;
+  /** What an installation may use, which is as much as a session's code. Absent: without limits. */
+  limits?: SessionLimiter | undefined;
   log: Log;
 }
 
+export interface SessionLimiter extends Pick<InstallLimits, "memoryMb" | "diskMb"> {
+  /** Apart from those of the session's kernels: an installation must not be what ends one. */
+  open(slot: PackagesSlot): Promise<{ forProcess: ProcessLimits; dispose(): Promise<void> }>;
+}
+
 export interface PackagesSlot {
+  sessionId: string;
   runDir: string;
 }
 
@@ -75,27 +81,41 @@ export function createInstaller(config: InstallerConfig): OpenPackages {
     return result;
   };
 
-  const placesFor = (environment: PythonEnvironment, uv: string | undefined): Promise<PackagePlaces> => {
-    const found = places.get(environment.python) ?? findPlaces(config, programsToAsk(environment, uv, config));
+  const placesFor = (environment: PythonEnvironment): Promise<PackagePlaces> => {
+    const found = places.get(environment.python) ?? findPlaces(config, programsToAsk(environment, config));
     places.set(environment.python, found);
     found.catch(() => places.delete(environment.python));
     return found;
   };
 
-  return async ({ runDir }, findEnvironment, start) => {
+  return async (slot, findEnvironment, start) => {
+    const { runDir } = slot;
     const overlayDir = await openOverlay(runDir);
     const replacedFile = join(runDir, REPLACED_FILE);
 
     const install: Install = async (requirements, { upgrade, signal, progress = () => {} }) => {
       const environment = await findEnvironment();
       const uv = uvFor(environment, config);
-      const { indexes, folders, way } = await placesFor(environment, uv);
-      const { jailed, log } = config;
-      const gateway = await openGateway({ indexes, way, jailed, progress, log });
+      const { indexes, strategy, folders, way } = await placesFor(environment);
+      const { log } = config;
+      const isolation = await config.isolation();
+      const gateway = await openGateway({ indexes, way, jailed: isolation !== undefined, progress, log });
       const folder = await mkdtemp(join(runDir, "installing-"));
+      let own: Awaited<ReturnType<SessionLimiter["open"]>> | undefined;
       try {
-        const run = { environment, requirements, upgrade, gateway, folders, uv, folder, overlayDir, jailed, signal };
-        const result = await runInstall(run);
+        own = await config.limits?.open(slot);
+        const limits = config.limits && own && { ...config.limits, forProcess: own.forProcess };
+        const places = { strategy, folders, uv, folder, overlayDir };
+        const result = await runInstall({
+          ...places,
+          environment,
+          requirements,
+          upgrade,
+          gateway,
+          limits,
+          isolation,
+          signal,
+        });
         if (result.failure !== undefined) {
           const hasIndex = indexes.length > 0;
           throw failureOf(result, { requirements, environment, facts: gateway.facts, hasIndex });
@@ -107,6 +127,7 @@ export function createInstaller(config: InstallerConfig): OpenPackages {
         return result.packages;
       } finally {
         await gateway.close();
+        await own?.dispose();
         await rm(folder, { recursive: true, force: true });
       }
     };
@@ -226,17 +247,15 @@ function uvFor({ python }: PythonEnvironment, { env, cacheDir }: InstallerConfig
 
 /** Programs that know the usual index, with the question. They are run outside the jail: none that code can change. */
 function programsToAsk(
-  { python, prefix, writablePaths }: PythonEnvironment,
-  uv: string | undefined,
-  { env, ...trust }: InstallerConfig,
+  { python, coldReason }: PythonEnvironment,
+  { env, cacheDir }: Pick<InstallerConfig, "env" | "cacheDir">,
 ): CommandLine[] {
-  const isSafe = (path: string, program = path) => writableFolderOf({ path, python: program }, trust) === undefined;
   const commands: CommandLine[] = [];
-  if (writablePaths.length === 0 && isSafe(prefix, python))
-    commands.push([python, "-I", "-m", "pip", "download", "--help"]);
-  if (uv && isSafe(uv)) commands.push([uv, "pip", "install", "--help"]);
-  for (const pip of ["pip", "pip3"].map((name) => onPath(name, env))) {
-    if (pip && isSafe(pip)) commands.push([pip, "download", "--help"]);
+  if (coldReason === undefined) commands.push([python, "-I", "-m", "pip", "download", "--help"]);
+  const uv = findUv(env, cacheDir);
+  if (uv) commands.push([uv, "pip", "install", "--help"]);
+  for (const pip of ["pip", "pip3"].map((name) => findProgram(name, env))) {
+    if (pip) commands.push([pip, "download", "--help"]);
   }
   return commands;
 }

@@ -7,10 +7,14 @@ import { normalName } from "../../../packages/requirement.ts";
  * record is moved last, so that what is recorded is whole. Throws for what is neither a file nor a folder.
  */
 export async function moveIntoOverlay(siteDir: string, overlayDir: string): Promise<void> {
-  const names = await readdir(siteDir).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return [];
+  const site = await lstat(siteDir).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
     throw error;
   });
+  if (!site) return;
+  // The installer could write beside it: a link would lead to files of this machine, which would be moved away.
+  if (!site.isDirectory()) throw new Error(`${siteDir} is not a folder`);
+  const names = await readdir(siteDir);
   if (names.length === 0) return;
   await refuseOddFiles(siteDir);
   const records = names.filter(isRecord);

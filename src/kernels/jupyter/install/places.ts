@@ -3,6 +3,7 @@ import { isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { certificateFile } from "../../../packages/certificates.ts";
 import { configuredIndex, type IndexAddress, indexAddress } from "../../../packages/index-address.ts";
+import { programPath } from "../../../programs.ts";
 import { runCommand } from "../environments/command.ts";
 import { pipSettings } from "../environments/pip-settings.ts";
 
@@ -18,6 +19,8 @@ export interface PlacesConfig {
 export interface PackagePlaces {
   /** The first is the main one. Empty: none is to be used, or none is known. */
   indexes: IndexAddress[];
+  /** As uv has it (UV_INDEX_STRATEGY): what to take where several indexes have a package. */
+  strategy: string;
   /** Folders of wheels on this machine. */
   folders: string[];
   way: NetworkWay;
@@ -38,6 +41,9 @@ export interface NetworkWay {
   trustedHosts: string[];
 }
 
+const FIRST_INDEX = "first-index";
+const strategies = [FIRST_INDEX, "unsafe-first-match", "unsafe-best-match"];
+
 /** pip takes half a second to tell; one that hangs must not hold up an installation. */
 const ASK_TIMEOUT_MS = 15_000;
 
@@ -47,23 +53,25 @@ export async function findPlaces(config: PlacesConfig, defaultFrom: CommandLine[
   const settings = pipSettings(env);
   const words = (key: string) => settings[key]?.split(/\s+/).filter(Boolean) ?? [];
   const folders = [...(packageDir ? [packageDir] : []), ...words("find-links").flatMap(folderOf)];
+  const asked = env.UV_INDEX_STRATEGY ?? "";
+  const strategy = strategies.includes(asked) ? asked : FIRST_INDEX;
   const way = networkWay(env, settings, words("trusted-host"));
   // Whoever names an index for us wants that one, whatever pip is set to.
-  if (isOn(settings["no-index"]) && !config.packageIndex) return { indexes: [], folders, way };
+  if (isOn(settings["no-index"]) && !config.packageIndex) return { indexes: [], strategy, folders, way };
   const own = settings["index-url"];
   const main =
     configuredIndex(config.packageIndex, env) ??
     (own ? indexAddress(own, "pip's configuration") : await usualIndex(defaultFrom, env));
   const more = config.packageIndex ? [] : words("extra-index-url");
   const extra = more.map((address) => indexAddress(address, "pip's extra-index-url"));
-  return { indexes: [...(main ? [main] : []), ...extra], folders, way };
+  return { indexes: [...(main ? [main] : []), ...extra], strategy, folders, way };
 }
 
 /** pip and uv say in their help which index they use when nobody says otherwise. No address is known here. */
 async function usualIndex(programs: CommandLine[], env: NodeJS.ProcessEnv): Promise<IndexAddress | undefined> {
   for (const [program, ...args] of programs) {
     // Wide enough that an address is not broken in two.
-    const asked = { PATH: env.PATH, HOME: env.HOME, COLUMNS: "1000", NO_COLOR: "1" };
+    const asked = { PATH: programPath(env), HOME: env.HOME, COLUMNS: "1000", NO_COLOR: "1" };
     let said = "";
     await runCommand(program, args, {
       env: asked,

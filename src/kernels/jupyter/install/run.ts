@@ -4,9 +4,12 @@ import { mkdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Jail } from "../../../jail/jail.ts";
-import { inside, localJail } from "../../../jail/local-jail.ts";
-import { spawnJailed } from "../../../jail/spawn.ts";
+import { type Isolation, type Jail, seenAt } from "../../../jail/jail.ts";
+import type { ProcessLimits } from "../../../jail/limits.ts";
+import { localJail } from "../../../jail/local-jail.ts";
+import { familyOf } from "../../../jail/processes.ts";
+import { spawnJailed, withLimits } from "../../../jail/spawn.ts";
+import { type UseWatching, watchUse } from "../../../jail/use-watch.ts";
 import type { InstalledPackage } from "../../kernel.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
 import type { Gateway } from "./gateway.ts";
@@ -25,13 +28,25 @@ export interface InstallRun {
   gateway: Gateway;
   /** Folders of wheels. */
   folders: string[];
+  /** What uv takes where several indexes have a package. */
+  strategy: string;
   /** A uv to use where the environment has no pip. */
   uv: string | undefined;
   /** A folder for this run only, and the only one it can write to; the packages are in `site` below it afterwards. */
   folder: string;
   overlayDir: string;
-  jailed: boolean;
+  /** What it may use; without them, as much as it likes. */
+  limits: InstallLimits | undefined;
+  /** Undefined: none, by --jail none. */
+  isolation: Isolation | undefined;
   signal: AbortSignal;
+}
+
+export interface InstallLimits {
+  forProcess: ProcessLimits;
+  memoryMb: number;
+  /** For the session's packages with what is being unpacked. */
+  diskMb: number;
 }
 
 /** What `install.py` says. */
@@ -45,46 +60,76 @@ export type InstallResult =
     }
   | { failure: "no-installer" }
   | { failure: "said"; said: string }
+  /** It used more than it may, in our words. */
+  | { failure: "limit"; why: string }
   | { failure: "ended"; how: string };
 
 /** Runs one installation, in a jail of its own where there are jails. Rejects only when aborted. */
 export async function runInstall(run: InstallRun): Promise<InstallResult> {
-  const { environment, requirements, upgrade, gateway, folders, uv, signal, jailed } = run;
-  const own = jailed
-    ? { folder: inside.workspace, overlay: inside.packages }
+  const { environment, requirements, upgrade, gateway, folders, uv, signal } = run;
+  const jail = run.isolation && (await jailOf(run, run.isolation));
+  const own = jail
+    ? { folder: jail.workingDir, overlay: seenAt(jail, run.overlayDir) }
     : { folder: run.folder, overlay: run.overlayDir };
   await mkdir(join(run.folder, "tmp"));
-  const request = { ...own, requirements, upgrade, folders, uv: uv ?? null, indexUrls: gateway.indexUrls };
+  const indexes = { indexUrls: gateway.indexUrls, indexStrategy: run.strategy };
+  const request = { ...own, requirements, upgrade, folders, uv: uv ?? null, ...indexes };
   const command = [environment.python, "-I", script, JSON.stringify(request)];
   const env = installEnv(environment, own.folder);
   signal.throwIfAborted();
-  const { child, kill } = jailed ? startJailed(await jailOf(run, env), command) : startOpenly(command, env);
+  const limits = run.limits?.forProcess;
+  const { child, topPid, kill } = jail
+    ? startJailed({ ...jail, env: { ...jail.env, ...env } }, command, limits)
+    : startOpenly(command, env, limits);
   const timeout = AbortSignal.timeout(TIMEOUT_MS);
   const ending = AbortSignal.any([signal, timeout]);
   ending.addEventListener("abort", kill, { once: true });
+  let tooMuch: string | undefined;
+  const watch = watched(run, topPid, (why) => {
+    tooMuch = why;
+    kill();
+  });
   try {
     const { exit, said } = await outputOf(child);
     signal.throwIfAborted();
+    tooMuch ??= await watch?.check();
+    if (tooMuch !== undefined) return { failure: "limit", why: tooMuch };
     if (timeout.aborted) return { failure: "ended", how: `it did not end within ${TIMEOUT_MS / 60_000} minutes` };
     const line = said.split("\n").findLast((each) => each.startsWith(RESULT));
     return line
       ? JSON.parse(line.slice(RESULT.length))
       : { failure: "ended", how: `${exit} ${said.trim().slice(-1_000)}` };
   } finally {
+    watch?.stop();
     ending.removeEventListener("abort", kill);
     kill();
   }
 }
 
-async function jailOf({ environment, gateway, folder, overlayDir, folders, uv }: InstallRun, env: Env): Promise<Jail> {
+/** What a file system takes while packages are unpacked, and what all of the installer's processes hold. */
+function watched(
+  { limits, folder, overlayDir }: InstallRun,
+  topPid: Promise<number | undefined>,
+  condemn: (why: string) => void,
+): UseWatching | undefined {
+  if (!limits) return undefined;
+  const { memoryMb, diskMb } = limits;
+  const processes = async () => familyOf((await topPid) ?? 0);
+  const folders = [folder, overlayDir];
+  const counted = { processes, folders, diskMb, countsBefore: true, memoryMb };
+  return watchUse({ ...counted, who: "The installer", isBusy: () => true, condemn });
+}
+
+async function jailOf(run: InstallRun, isolation: Isolation): Promise<Jail> {
+  const { environment, gateway, folder, overlayDir, folders, uv } = run;
   return localJail({
-    environmentPaths: environment.readPaths,
+    isolation,
+    environmentPaths: [...environment.readPaths, ...(environment.within ?? [])],
     python: environment.python,
     supportPaths: [script, ...folders, ...(uv ? [uv] : [])],
     workspaceDir: folder,
     overlayDir,
     network: gateway.socketDir ? { proxyDir: gateway.socketDir } : "none",
-    env,
   });
 }
 
@@ -106,20 +151,22 @@ function installEnv(environment: PythonEnvironment, folder: string): Env {
   };
 }
 
-function startJailed(jail: Jail, command: string[]) {
-  const { child, firstPid } = spawnJailed(jail, command, { stdio: ["ignore", "pipe", "pipe"] });
+function startJailed(jail: Jail, command: string[], limits: ProcessLimits | undefined) {
+  const { child, ids } = spawnJailed(jail, command, { stdio: ["ignore", "pipe", "pipe"], limits });
   const kill = () => {
     child.kill("SIGKILL");
-    // Bubblewrap takes its jail with it, unless it had not come that far.
-    void firstPid.then((pid) => pid !== undefined && child.exitCode === null && killQuietly(pid));
+    // Its launcher takes the jail with it, unless it had not come that far.
+    void ids.then((found) => found && child.exitCode === null && killQuietly(found.ending));
   };
-  return { child, kill };
+  return { child, topPid: ids.then((found) => found?.ending), kill };
 }
 
-function startOpenly([program = "", ...args]: string[], env: Env) {
+function startOpenly(command: string[], env: Env, limits: ProcessLimits | undefined) {
+  const [program = "", ...args] = limits ? withLimits(limits, command) : command;
   const child = spawn(program, args, { cwd: "/", env, stdio: ["ignore", "pipe", "pipe"], detached: true });
   // With what it has started.
-  return { child, kill: () => child.pid !== undefined && child.exitCode === null && killQuietly(-child.pid) };
+  const kill = () => child.pid !== undefined && child.exitCode === null && killQuietly(-child.pid);
+  return { child, topPid: Promise.resolve(child.pid), kill };
 }
 
 function killQuietly(pid: number): void {

@@ -125,6 +125,10 @@ describe("an installer finds packages where pip does", () => {
     });
     expect(env).not.toHaveProperty("PYTHONPATH");
     expect(env).not.toHaveProperty("PIP_USER");
+    // uv's own way: a package of the first index that has it, never a newer one of another.
+    expect(env).not.toHaveProperty("UV_INDEX_STRATEGY");
+    const asked = { HOME: world.home, UV_INDEX_STRATEGY: "unsafe-best-match" };
+    expect(installerEnv(asked)).toHaveProperty("UV_INDEX_STRATEGY", "unsafe-best-match");
   });
 
   test("unless uv has settings of its own, or the user names the index", () => {
@@ -147,6 +151,8 @@ const oldPython = {
   basePrefix: "/x",
   version: "3.7.1",
   path: [],
+  places: [],
+  pathFiles: [],
   distributions: {},
 };
 

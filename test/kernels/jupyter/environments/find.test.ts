@@ -1,7 +1,8 @@
-import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { findEnvironment } from "../../../../src/kernels/jupyter/environments/find.ts";
+import { openly } from "../../../../src/kernels/jupyter/environments/probe.ts";
 import { describeWith } from "../../../support/requirements.ts";
 import { addIpykernel, createWorld, pythonVersion, standInPip, type World } from "./world.ts";
 
@@ -109,11 +110,14 @@ describeWith("managedPython", "an environment is found", () => {
     const prefix = world.venv("envs/x");
     world.file("code/module.py", "");
     world.file(`envs/x/lib/python${pythonVersion()}/site-packages/here.pth`, `${world.home}/code\n/\n`);
-    const found = await findEnvironment("x", world.config({ writableByCode: [join(world.home, "code")] }));
-    expect(found.readPaths).toEqual(expect.arrayContaining([prefix, join(world.home, "code")]));
-    expect(found.readPaths.some((folder) => found.basePrefix.startsWith(folder))).toBe(true);
+    const found = await findEnvironment("x", world.config({ workspace: join(world.home, "code") }));
+    expect(found.readPaths).toContain(prefix);
+    expect(found.within).toContain(join(world.home, "code"));
+    // What is installed in the system is shown to every session.
+    const shown = [...found.readPaths, "/usr"];
+    expect(shown.some((folder) => found.basePrefix.startsWith(folder))).toBe(true);
     expect(found.readPaths).not.toContain("/");
-    expect(found.writablePaths).toEqual([join(world.home, "code")]);
+    expect(found.coldReason).toContain(`can write to ${join(world.home, "code")}`);
   });
 });
 
@@ -123,7 +127,7 @@ describeWith("managedPython", "an interpreter", () => {
     const prefix = world.venv("real", { ipykernel: false });
     const log = join(world.home, "asked");
     world.script("envs/counted/bin/python", [`echo asked >> '${log}'`, `exec '${prefix}/bin/python' "$@"`]);
-    const config = world.config();
+    const config = world.config({ jail: openly });
     const asked = () => readFileSync(log, "utf8").trim().split("\n").length;
     await Promise.all(Array.from({ length: 10 }, () => findEnvironment("counted", config).catch(() => undefined)));
     await expect(findEnvironment("counted", config)).rejects.toThrow("has no ipykernel");
@@ -137,50 +141,41 @@ describeWith("managedPython", "an interpreter", () => {
     const world = createWorld();
     const log = join(world.home, "seen");
     world.script("envs/curious/bin/python", [`env > '${log}'`]);
-    const config = world.config();
+    const config = world.config({ jail: openly });
     Object.assign(config.env, { API_KEY: "secret", PYTHONPATH: "/planted" });
     await expect(findEnvironment("curious", config)).rejects.toMatchObject({ code: "env_error" });
     expect(readFileSync(log, "utf8")).not.toMatch(/secret|planted/);
   });
 
-  test.each([
-    ["in the files of a session", "data/sessions/s1/workspace/env"],
-    ["in a project that sessions work in", "project/.venv"],
-  ])("%s is never started", async (_, path) => {
+  test("is asked in a jail that shows nothing but itself, and cannot write there", async () => {
     const world = createWorld();
+    world.file("secret", "s");
+    const path = world.script("envs/nosy/bin/python", [
+      `cat '${world.home}/secret' && echo 'saw the home' >&2`,
+      `touch '${world.home}/envs/nosy/planted' && echo 'wrote' >&2`,
+      "echo 'nothing else' >&2; exit 3",
+    ]);
+    const attempt = findEnvironment("nosy", world.config());
+    await expect(attempt).rejects.toThrow("does not run: nothing else");
+    expect(readdirSync(dirname(dirname(path)))).toEqual(["bin"]);
+  });
+
+  test("runs nothing of its environment to answer: no .pth file, no sitecustomize", async () => {
+    const world = createWorld();
+    const prefix = world.venv("envs/x");
     const log = join(world.home, "ran");
-    world.script(`${path}/bin/python`, [`touch '${log}'`]);
-    const config = world.config();
-    config.writableByCode.push(join(world.home, "project"));
-    const attempt = findEnvironment(`~/${path}`, config);
-    await expect(attempt).rejects.toMatchObject({ code: "env_error", hint: expect.stringContaining("--env") });
+    const site = join(prefix, `lib/python${pythonVersion()}/site-packages`);
+    writeFileSync(join(site, "x.pth"), `import os; open(${JSON.stringify(log)}, "w")\n`);
+    writeFileSync(join(site, "sitecustomize.py"), `open(${JSON.stringify(log)}, "w")\n`);
+    expect(await findEnvironment("x", world.config({ jail: openly }))).toMatchObject({ prefix });
     expect(() => readFileSync(log)).toThrow();
-  });
-
-  test("outside, that a link of code's own making leads to, is not started either", async () => {
-    const world = createWorld();
-    const outside = world.venv("outside");
-    mkdirSync(join(world.home, "data/sessions/s1/workspace/env"), { recursive: true });
-    symlinkSync(join(outside, "bin"), join(world.home, "data/sessions/s1/workspace/env/bin"));
-    mkdirSync(join(world.home, "envs/x/bin"), { recursive: true });
-    symlinkSync(join(world.home, "data/sessions/s1/workspace/env/bin/python"), join(world.home, "envs/x/bin/python"));
-    for (const name of ["~/data/sessions/s1/workspace/env", "x"]) {
-      await expect(findEnvironment(name, world.config())).rejects.toThrow("where the code of sessions can write");
-    }
-  });
-
-  test("in a project that sessions work in is started when the operator named it", async () => {
-    const world = createWorld();
-    const prefix = world.venv("project/.venv");
-    const config = world.config({ defaultEnv: "~/project/.venv", writableByCode: [join(world.home, "project")] });
-    expect(await findEnvironment(undefined, config)).toMatchObject({ prefix });
   });
 
   test("must be called like one: nothing else is run for being asked about", async () => {
     const world = createWorld();
     const log = join(world.home, "ran");
     const path = world.script("tools/deploy", [`touch '${log}'`]);
-    await expect(findEnvironment(path, world.config())).rejects.toThrow("is not a Python interpreter");
+    await expect(findEnvironment(path, world.config({ jail: openly }))).rejects.toThrow("is not a Python interpreter");
     expect(() => readFileSync(log)).toThrow();
   });
 });
@@ -378,7 +373,10 @@ describeWith("managedPython", "ipykernel that is missing is brought", () => {
     const world = createWorld();
     const said = answer({ isExternallyManaged: true, hasPip: true, prefix: "/usr", basePrefix: "/usr" });
     world.script("sys/bin/python3", [`echo 'cellwright-probe ${said}'`]);
-    const attempt = findEnvironment("~/sys/bin/python3", world.config({ autoInstallIpykernel: true }));
+    const attempt = findEnvironment(
+      undefined,
+      world.config({ autoInstallIpykernel: true, defaultEnv: "~/sys/bin/python3" }),
+    );
     await expect(attempt).rejects.toMatchObject({
       hint: expect.stringMatching(/apt install python3-ipykernel|-m venv/),
     });
@@ -392,6 +390,8 @@ function answer(changed: object): string {
     basePrefix: "/x",
     version: "3.11.2",
     path: [],
+    places: [],
+    pathFiles: [],
     distributions: {},
   };
   return JSON.stringify({ ...python, hasIpykernel: false, hasPip: true, isExternallyManaged: false, ...changed });

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findEnvironment } from "../../../../src/kernels/jupyter/environments/find.ts";
@@ -55,13 +55,16 @@ describeWith("managedPython", "the list of environments", () => {
     for (const { name, path } of ready) expect((await findEnvironment(name, config)).prefix).toBe(path);
   });
 
-  test("shows what lies where code can write as not ready, and does not start it", async () => {
+  test("asks what lies where code can write in a jail only, in which it changes nothing", async () => {
     const world = createWorld();
-    world.script("project/.pixi/envs/default/bin/python", ["touch ran"]);
+    const ran = join(world.home, "project/ran");
+    world.file("project/notes.txt", "");
     const workingDir = join(world.home, "project");
-    const config = world.config({ workingDir, writableByCode: [workingDir] });
-    const found = (await listEnvironments(config, signal)).find(({ name }) => name === "default");
-    expect(found?.obstacle).toMatch(/where the code of sessions can write.*--env/);
+    const config = world.config({ workingDir, workspace: workingDir });
+    world.script("project/.pixi/envs/planted/bin/python", [`touch '${ran}'`, "echo 'it ran' >&2; exit 1"]);
+    const found = (await listEnvironments(config, signal)).find(({ name }) => name === "planted");
+    expect(found?.obstacle).toMatch(/does not run: it ran/);
+    expect(existsSync(ran)).toBe(false);
   });
 
   test("shows an --env that is a path, and says so when it is missing", async () => {

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { EnvironmentsConfig } from "../../../../src/kernels/jupyter/environments/environment.ts";
-import { environmentsConfig, testPython } from "../../../support/pythons.ts";
+import { environmentsConfig, type TestReach, testPython } from "../../../support/pythons.ts";
 
 /** A home of its own with environments that are made in a millisecond: a link to a real Python and a few files. */
 export interface World {
   home: string;
-  config(changed?: Partial<EnvironmentsConfig>): EnvironmentsConfig;
+  config(changed?: Partial<EnvironmentsConfig> & TestReach): EnvironmentsConfig;
   /** A virtual environment at that path below home. */
   venv(path: string, options?: { ipykernel?: string | false; pip?: string }): string;
   /** An environment of conda's or pixi's: what they have beside the interpreter is a folder `conda-meta`. */
