@@ -1,4 +1,5 @@
 import type { ExecutionEvent } from "../execution.ts";
+import { charsOf } from "../output-size.ts";
 
 /** Characters waiting for a slow reader before the kernel is held back, and when it may go on. */
 const HIGH_WATER_CHARS = 4 * 1024 * 1024;
@@ -67,22 +68,4 @@ export abstract class CellEvents {
     this.#isHeld = held;
     this.hold(held);
   }
-}
-
-/** What an event takes, near enough. */
-export function charsOf(event: ExecutionEvent): number {
-  if (event.type === "stream") return event.text.length;
-  if (event.type === "error") return event.name.length + event.message.length + jsonChars(event.traceback);
-  return "data" in event ? jsonChars(event.data) : PIECE_CHARS;
-}
-
-/** What an empty object, a number or a key costs besides its text. */
-const PIECE_CHARS = 32;
-
-function jsonChars(value: unknown): number {
-  if (typeof value === "string") return value.length + PIECE_CHARS;
-  if (typeof value !== "object" || value === null) return PIECE_CHARS;
-  let chars = PIECE_CHARS;
-  for (const [key, inner] of Object.entries(value)) chars += key.length + jsonChars(inner);
-  return chars;
 }

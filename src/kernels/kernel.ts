@@ -1,5 +1,5 @@
 import type { CellwrightError } from "../errors.ts";
-import type { ExecutionEvent, Json, Language } from "../execution.ts";
+import type { ExecutionEvent, Language, Variables } from "../execution.ts";
 import type { Mirror } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
@@ -37,7 +37,7 @@ export interface Kernel {
 
 export interface ExecuteOptions {
   /** Values put into the namespace beside the code, never pasted into it. */
-  variables?: Record<string, Json | Uint8Array>;
+  variables?: Variables;
   /** Leaves no trace: no execution count, no `_`. */
   silent?: boolean;
   /** For kernels with a time limit of their own. */
@@ -56,7 +56,10 @@ export interface ExecuteOptions {
    * without IPython take no notice.
    */
   classic?: boolean | undefined;
-  /** Output of this cell that arrived after its `done`, from a task it left behind. */
+  /**
+   * Output of this cell that arrived after its `done`, from a task it left behind. Kernels keep it for many cells: it
+   * must not hold on to what a cell was given or has shown.
+   */
   onLate?: (event: ExecutionEvent) => void;
   /** Asks the user what `input()` asks for; undefined when they decline. Absent: `input()` is refused. */
   onInput?: (request: InputRequest) => Promise<string | undefined>;
@@ -178,6 +181,8 @@ export interface StartOptions {
   sessionId: string;
   /** The name that the session was given, if it was. */
   sessionName?: string | undefined;
+  /** Whose session it is. Two owners may give the same name. */
+  owner?: string | undefined;
   /** The session's folder on this machine, which becomes the kernel's working directory. */
   workspaceDir: string;
   /** A folder for the kernel's own temporary things, private to this session; removed by its owner, not by the kernel. */

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { CellwrightError } from "../errors.ts";
+import { findProgram, helperEnv } from "../programs.ts";
 
 const run = promisify(execFile);
 
@@ -26,10 +27,10 @@ export function configuredIndex(option: string | undefined, env: NodeJS.ProcessE
 
 /** The index that pip would use: from its configuration, else its own default. Undefined when there is no pip. */
 export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | undefined> {
-  for (const pip of ["pip", "pip3"]) {
+  for (const pip of ["pip", "pip3"].map((name) => findProgram(name, env)).filter((path) => path !== undefined)) {
     const ask = async (...args: string[]): Promise<string> => {
       // Wide enough that the help does not break an address in two.
-      const options = { env: { ...env, COLUMNS: "1000" }, timeout: PIP_TIMEOUT_MS };
+      const options = { cwd: "/", env: { ...helperEnv(env), COLUMNS: "1000" }, timeout: PIP_TIMEOUT_MS };
       return (await run(pip, args, options).catch(() => ({ stdout: "" }))).stdout;
     };
     const configured = (await ask("config", "get", "global.index-url")).trim();

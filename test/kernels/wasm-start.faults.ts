@@ -15,26 +15,26 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findIsolation } from "../../src/jail/isolation.ts";
 import { familyOf } from "../../src/jail/processes.ts";
-import { seccompFilter } from "../../src/jail/seccomp.ts";
 import { result, run } from "../contracts/kernel.ts";
 import { compile } from "../store/compiled.ts";
-import { requirement } from "../support/requirements.ts";
 import { cacheDir, wasmKernels } from "./wasm-kernels.ts";
 
 const root = join(import.meta.dirname, "../..");
 const scratch = mkdtempSync(join(tmpdir(), "cellwright-wasm-start-"));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-const modes = requirement("bubblewrap").ok ? (["bwrap", "none"] as const) : (["none"] as const);
+const tiers = ["namespaces", "landlock"] as const;
+const working = await Promise.all(tiers.map(async (tier) => !("obstacle" in (await findIsolation(tier)))));
+const modes = [...tiers.filter((_, index) => working[index]), "none" as const];
 
 describe("jail modes", () => {
   test.each(modes)("a kernel starts with --jail %s, and leaves nothing in its run folder", async (jail) => {
     const kernels = wasmKernels({ jail });
     const { kernel, runDir } = await kernels.start();
-    const isFiltered = jail === "bwrap" && seccompFilter() !== undefined;
-    expect(kernel.info.walls).toHaveLength(jail === "none" ? 1 : isFiltered ? 3 : 2);
-    if (process.platform === "linux") expect(await callFilterOf(runDir)).toBe(isFiltered ? "2" : "0");
+    expect(kernel.info.walls).toHaveLength(jail === "none" ? 1 : 3);
+    if (process.platform === "linux") expect(await callFilterOf(runDir)).toBe(jail === "none" ? "0" : "2");
     expect(await kernels.provider.list(new AbortController().signal)).toMatchObject([{ walls: kernel.info.walls }]);
     expect(result(await run(kernel, "open('a', 'w').write('b'); 1 + 1"))).toBe("2");
     await kernel.dispose();
@@ -42,17 +42,12 @@ describe("jail modes", () => {
     await kernels.provider.dispose();
   });
 
-  test("--jail bwrap without bubblewrap is a clear refusal", async () => {
-    const path = process.env.PATH;
-    process.env.PATH = scratch;
-    try {
-      await expect(wasmKernels({ jail: "bwrap" }).start()).rejects.toMatchObject({
-        code: "kernel_start_failed",
-        message: expect.stringContaining("bubblewrap (`bwrap`) is not installed"),
-      });
-    } finally {
-      process.env.PATH = path;
-    }
+  test("a tier that is required and does not work is a clear refusal", async () => {
+    const findIsolation = async () => ({ obstacle: "this kernel has no Landlock" });
+    await expect(wasmKernels({ jail: "landlock", findIsolation }).start()).rejects.toMatchObject({
+      code: "kernel_start_failed",
+      message: expect.stringContaining("this kernel has no Landlock"),
+    });
   });
 });
 
@@ -62,7 +57,8 @@ async function callFilterOf(folder: string): Promise<string | undefined> {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const started = pids.find((pid) => {
     try {
-      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${sessionDir}/`);
+      const [command, mounts] = ["cmdline", "mountinfo"].map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8"));
+      return /deno/.test(command ?? "") && `${command}${mounts}`.includes(`${sessionDir}/`);
     } catch {
       return false;
     }
@@ -161,7 +157,7 @@ describe("when our process is killed", () => {
   beforeAll(() => {
     const host = ["supervisor", "worker", "build-snapshot"].map((name) => `kernels/wasm/host/${name}.ts`);
     compile(["kernels/wasm/provider.ts", "log.ts", ...host], compiled);
-    for (const folder of ["kernels/wasm/host", "kernels/prelude"]) {
+    for (const folder of ["kernels/wasm/host", "kernels/prelude", "jail/host"]) {
       cpSync(join(root, "src", folder), join(compiled, folder), {
         recursive: true,
         filter: (path) => !path.endsWith(".ts"),

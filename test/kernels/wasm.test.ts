@@ -149,8 +149,7 @@ test("two kernels draw different random numbers", async () => {
 });
 
 test("the walls that hold are named", () => {
-  const { ok } = requirement("bubblewrap");
-  expect(kernel.info.walls).toEqual(
-    ok ? ["Deno permissions", "bubblewrap namespaces", "system call filter"] : ["Deno permissions"],
-  );
+  const { ok } = requirement("isolation");
+  const tier = expect.stringMatching(/^(namespaces|Landlock)$/);
+  expect(kernel.info.walls).toEqual(["Deno permissions", ...(ok ? [tier, "system call filter"] : [])]);
 });

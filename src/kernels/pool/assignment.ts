@@ -1,11 +1,11 @@
-import type { Json } from "../../execution.ts";
+import type { Variables } from "../../execution.ts";
 
 /**
  * Python that puts values into the namespace and leaves nothing else there. The values travel as base64 of JSON, so
  * that nothing in them can ever be read as code.
  */
-export function assignmentOf(variables: Record<string, Json | Uint8Array>): string {
-  const values: Record<string, Json> = {};
+export function assignmentOf(variables: Variables): string {
+  const values: Record<string, unknown> = {};
   const bytes: Record<string, string> = {};
   for (const [name, value] of Object.entries(variables)) {
     if (value instanceof Uint8Array) bytes[name] = Buffer.from(value).toString("base64");

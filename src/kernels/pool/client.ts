@@ -4,6 +4,7 @@ import { connect as connectTls } from "node:tls";
 import * as z from "zod";
 import { CellwrightError } from "../../errors.ts";
 import { NOT_RUN_HEADER, type SandboxFault, type SandboxReply } from "../../execution.ts";
+import { findListener, isLoopbackAddress } from "./listener.ts";
 
 /** A sandbox that is there accepts in milliseconds; one behind a firewall that drops packets never does. */
 const CONNECT_MS = 5_000;
@@ -11,6 +12,8 @@ const CONNECT_MS = 5_000;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 /** Forgetting a session is quick, and nobody should wait for it. */
 const CLEAR_MS = 3_000;
+/** How long it is believed whose process listens: the kernel goes through a table of all its sockets to tell. */
+const LISTENER_MS = 1_000;
 /** As much as is shown of an answer that was not understood. */
 const SHOWN_CHARS = 200;
 
@@ -64,17 +67,29 @@ const replySchema = z.object({
 /** Answers that say that something is wrong with the request, or that there is no room for it now. */
 const refusals = [400, 413, 422, 429];
 
+/** What a sandbox is shown, and which ones are believed to be sandboxes. */
+export interface SandboxAccess {
+  token?: string | undefined;
+  /** In place of `token`, for a process of our own user on this machine. */
+  ownToken?: string | undefined;
+  /** On this machine, a process of any user may be the sandbox. */
+  anyListener?: boolean | undefined;
+}
+
 /** One sandbox behind HTTP: `POST /jupyter_sandbox`, `POST /clear_session`. */
 export class Sandbox {
   /** For people and the balancer. */
   readonly name: string;
   readonly #url: URL;
-  readonly #authorization: { authorization?: string };
+  readonly #access: SandboxAccess;
+  /** Connections to a process of our own user. */
+  readonly #own = new WeakSet<Socket>();
+  #listener: { verdict: ReturnType<typeof findListener>; untilMs: number } | undefined;
 
-  constructor(name: string, url: URL, token?: string) {
+  constructor(name: string, url: URL, access: SandboxAccess = {}) {
     this.name = name;
     this.#url = url;
-    this.#authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    this.#access = access;
   }
 
   /** A connection for one request. Throws `server_unreachable`: nothing has been asked then. */
@@ -87,8 +102,10 @@ export class Sandbox {
     const socket = isTls ? connectTls({ ...address, servername: host }) : connectTcp(address);
     try {
       await opened(socket, isTls ? "secureConnect" : "connect", signal);
+      this.#checkListener(socket);
     } catch (error) {
       socket.destroy();
+      this.#listener = undefined;
       signal?.throwIfAborted();
       const why = error instanceof Error ? error.message : String(error);
       throw new CellwrightError("server_unreachable", `Sandbox ${this.name} cannot be reached: ${why}.`, {
@@ -99,6 +116,25 @@ export class Sandbox {
     socket.on("error", () => {});
     socket.setNoDelay(true);
     return socket;
+  }
+
+  /** Any user of this machine can listen on a port of loopback that is free, and would be sent code and a token. */
+  #checkListener(socket: Socket): void {
+    const { remoteAddress = "", remotePort = 0 } = socket;
+    if (this.#access.anyListener || !isLoopbackAddress(remoteAddress)) return;
+    const nowMs = performance.now();
+    if (!this.#listener || this.#listener.untilMs < nowMs) {
+      this.#listener = { verdict: findListener(remoteAddress, remotePort), untilMs: nowMs + LISTENER_MS };
+    }
+    if (this.#listener.verdict === "own") this.#own.add(socket);
+    if (this.#listener.verdict !== "foreign") return;
+    this.#listener = undefined;
+    throw new Error("a process of another user listens there, or one that cannot be seen; --insecure trusts it");
+  }
+
+  #authorization(socket: Socket): { authorization?: string } {
+    const { token = this.#own.has(socket) ? this.#access.ownToken : undefined } = this.#access;
+    return token === undefined ? {} : { authorization: `Bearer ${token}` };
   }
 
   /** Sends a request over a connection that is open, once. Throws SandboxFailure, or the signal's reason. */
@@ -133,8 +169,10 @@ export class Sandbox {
     const bytes = Buffer.from(JSON.stringify(body));
     return new Promise((resolve, reject) => {
       let hasAnswer = false;
-      const fail = (reason: string, kind: "disconnected" | "timeout" = "disconnected") =>
+      const fail = (reason: string, kind: "disconnected" | "timeout" = "disconnected") => {
+        this.#listener = undefined;
         reject(new SandboxFailure(`Sandbox ${this.name} ${reason}`, { kind }));
+      };
       const request = httpRequest({
         method: "POST",
         path: url.pathname,
@@ -143,7 +181,7 @@ export class Sandbox {
           "content-type": "application/json",
           "content-length": bytes.length,
           connection: "close",
-          ...this.#authorization,
+          ...this.#authorization(socket),
         },
         createConnection: () => socket,
       });

@@ -1,6 +1,8 @@
+import { createHash } from "node:crypto";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { OptionError } from "../../options.ts";
+import { LOCAL_OWNER } from "../../store/store.ts";
 import type { KernelProvider } from "../kernel.ts";
 import { Balancer } from "./balancer.ts";
 import { Sandbox } from "./client.ts";
@@ -12,6 +14,10 @@ export interface PoolConfig {
   urls: string[];
   /** What the sandboxes want to be shown, if anything. */
   token?: string | undefined;
+  /** Shown instead to those sandboxes of this machine that are processes of the same user. */
+  ownToken?: string | undefined;
+  /** Sandboxes of this machine may be processes of any user. */
+  anyListener?: boolean;
   coolDownMs: number;
   /** Whether sandboxes know sessions by the names that these were given, as others who use them may. */
   plainNames?: boolean;
@@ -20,8 +26,9 @@ export interface PoolConfig {
 
 /** Sandboxes behind HTTP, with a session on each as long as it can stay there. */
 export async function createPoolProvider(config: PoolConfig): Promise<KernelProvider> {
-  const { urls, token, coolDownMs, plainNames = false, log } = config;
-  const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url, token)]));
+  const { urls, token, ownToken, anyListener, coolDownMs, plainNames = false, log } = config;
+  const access = { token, ownToken, anyListener };
+  const sandboxes = new Map(nameAddresses(urls).map(({ name, url }) => [name, new Sandbox(name, url, access)]));
   const balancer = new Balancer([...sandboxes.keys()], { coolDownMs });
   const leftovers = new Leftovers();
   const workspace = createPoolWorkspace();
@@ -32,7 +39,7 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
     backends: balancer,
     list: async () => [describePool()],
     workspace: () => workspace,
-    start: async ({ language, env }, { sessionId, sessionName, signal }) => {
+    start: async ({ language, env }, { sessionId, sessionName, owner, signal }) => {
       if (language !== "python") throw new CellwrightError("kernel_not_found", "Sandboxes of a pool run Python only.");
       if (env !== undefined) {
         throw new CellwrightError("kernel_not_found", `A pool has no environments, so there is no \`${env}\`.`);
@@ -43,7 +50,7 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
         // It may have a place for its next one already.
         if (balancer.placeOf(sessionId) === place) balancer.forget(sessionId);
       };
-      const name = plainNames ? sessionName : undefined;
+      const name = plainNames && sessionName !== undefined ? sharedName(sessionName, owner) : undefined;
       const kernel = new PoolKernel({ sessionId, name, leftovers, sandboxes, balancer, log, ended });
       await kernel.start(signal);
       kernels.set(sessionId, kernel);
@@ -53,6 +60,15 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
       await Promise.all([...kernels.values()].map((kernel) => kernel.dispose()));
     },
   };
+}
+
+/** Two tenants who give the same name must not meet in one session of a sandbox, which knows nothing of tenants. */
+function sharedName(name: string, owner = LOCAL_OWNER): string {
+  if (owner === LOCAL_OWNER) return name;
+  return `tenant-${createHash("sha256")
+    .update(JSON.stringify([owner, name]))
+    .digest("hex")
+    .slice(0, 32)}`;
 }
 
 /** A sandbox is known by its port where all are on one host, else by host and port. */

@@ -11,10 +11,10 @@ const REHEARSAL_TIMEOUT_MS = 60_000;
 
 /** Compiled code is only good for the paths it was loaded from, which are others in a jail, and for V8's flags. */
 function templateName(launch: TemplateLaunch): string {
-  return `deno-dir-${launch.jailLibraries ? "jailed" : "unjailed"}-${crc32(v8Flags(launch.memoryMb)).toString(16)}`;
+  return `deno-dir-${launch.isolation?.tier ?? "unjailed"}-${crc32(v8Flags(launch.memoryMb)).toString(16)}`;
 }
 
-type TemplateLaunch = Pick<LaunchOptions, "sources" | "snapshotFile" | "jailLibraries" | "memoryMb">;
+type TemplateLaunch = Pick<LaunchOptions, "sources" | "snapshotFile" | "isolation" | "memoryMb">;
 
 /**
  * A folder of a kernel's own. Never shared: user code can write to it through the Cache API. A copy of the template

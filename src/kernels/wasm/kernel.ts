@@ -1,6 +1,5 @@
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
-import { charsOf } from "../cell-events.ts";
 import type {
   ExecuteOptions,
   Inspection,
@@ -24,11 +23,8 @@ const ACK_TIMEOUT_MS = 5_000;
 /** How long a look at variables waits for a kernel that is busy, and for one that should not be. */
 const BUSY_ANSWER_MS = 500;
 const IDLE_ANSWER_MS = 5_000;
-/** Cells whose late output is still delivered: so many, and of the older ones only while all showed less than this. */
+/** Cells whose late output is still delivered. */
 const LATE_CELLS = 50;
-const LATE_CELLS_CHARS = 8 * 1024 * 1024;
-/** Of printed text a session keeps no more than this in memory; displays it keeps whole. */
-const KEPT_STREAM_CHARS = 256 * 1024;
 
 export interface KernelParts {
   info: KernelInfo;
@@ -42,12 +38,6 @@ export interface KernelParts {
   packages?: Omit<KernelPackagesParts, "ask"> | undefined;
 }
 
-interface LateListener {
-  onLate: ExecuteOptions["onLate"];
-  streamChars: number;
-  displayChars: number;
-}
-
 /** Our side of one Python in WebAssembly. */
 export class WasmKernel implements Kernel {
   readonly info: KernelInfo;
@@ -57,7 +47,7 @@ export class WasmKernel implements Kernel {
   readonly #beforeCell: KernelParts["beforeCell"];
   readonly #packages: KernelPackages | undefined;
   readonly #questions = new Map<number, (answer: unknown) => void>();
-  readonly #listeners = new Map<number, LateListener>();
+  readonly #listeners = new Map<number, ExecuteOptions["onLate"]>();
   #run: CellRun | undefined;
   #acknowledge: (() => void) | undefined;
   #closedReason: string | undefined;
@@ -87,7 +77,8 @@ export class WasmKernel implements Kernel {
     const cell = this.#lastCell;
     const run = new CellRun(cell, this.#process);
     this.#run = run;
-    this.#listenLate(cell, options.onLate);
+    this.#listeners.set(cell, options.onLate);
+    this.#listeners.delete(cell - LATE_CELLS);
     this.#watchdog.cellBegins();
     void this.#sendCell(cell, request);
     yield* run.events();
@@ -152,19 +143,7 @@ export class WasmKernel implements Kernel {
   #deliver(cell: number, event: ExecutionEvent | undefined): void {
     if (!event) return;
     if (this.#run && cell === this.#run.cell && !this.#run.ended) this.#run.push(event);
-    else if (event.type !== "done") this.#listeners.get(cell)?.onLate?.(event);
-    const listener = this.#listeners.get(cell);
-    if (listener) listener[event.type === "stream" ? "streamChars" : "displayChars"] += charsOf(event);
-  }
-
-  /** Whoever listens holds on to all that the cell has shown, so that only so much of it can be waited for. */
-  #listenLate(cell: number, onLate: ExecuteOptions["onLate"]): void {
-    let chars = 0;
-    for (const [older, { streamChars, displayChars }] of [...this.#listeners].reverse()) {
-      chars += Math.min(streamChars, KEPT_STREAM_CHARS) + displayChars;
-      if (cell - older >= LATE_CELLS || chars > LATE_CELLS_CHARS) this.#listeners.delete(older);
-    }
-    this.#listeners.set(cell, { onLate, streamChars: 0, displayChars: 0 });
+    else if (event.type !== "done") this.#listeners.get(cell)?.(event);
   }
 
   async #sendCell(cell: number, request: CellRequest): Promise<void> {

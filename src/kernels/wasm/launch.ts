@@ -1,7 +1,8 @@
-import { join, parse } from "node:path";
-import { bubblewrapArgs, SECCOMP_FD } from "../../jail/bubblewrap.ts";
-import type { Jail, Mount } from "../../jail/jail.ts";
-import { seccompFilter } from "../../jail/seccomp.ts";
+import { existsSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import type { Isolation, Jail, Mount } from "../../jail/jail.ts";
+import { guardedFolders } from "../../jail/landlock.ts";
+import { guards } from "../../jail/local-jail.ts";
 import type { StartCommand } from "./host/frames.ts";
 import type { Sources } from "./sources.ts";
 
@@ -23,6 +24,10 @@ export interface LaunchOptions {
   sources: Sources;
   snapshotFile: string;
   workspaceDir: string;
+  /** Relative paths in the workspace that code may only read, existing or not. In a jail, those that exist are mounts. */
+  readOnlyPaths?: string[];
+  /** Where Landlock does what mounts cannot: what lies around them, by real paths. */
+  writablePaths?: string[];
   siteDir: string;
   imageDir?: string | undefined;
   /** Folders of the user's that code may read, by their real paths and as the user names them. */
@@ -30,28 +35,30 @@ export interface LaunchOptions {
   denoDir: string;
   memoryMb: number;
   diskMb: number;
-  /** The libraries Deno needs inside bubblewrap; without them, it runs without a jail. */
-  jailLibraries?: string[] | undefined;
+  /** Without it, Deno runs without a jail. */
+  isolation?: DenoIsolation | undefined;
+}
+
+export interface DenoIsolation extends Isolation {
+  /** The libraries that Deno needs in its jail. */
+  libraries: string[];
 }
 
 /** How a kernel's process is started, and the paths as it sees them. */
 export interface Launch {
-  command: string;
-  args: string[];
+  command: string[];
   env: Record<string, string>;
-  workingDir: string;
-  jailed: boolean;
-  /** The filter of system calls, to be written to `SECCOMP_FD`. */
-  seccomp?: Uint8Array | undefined;
+  jail?: Jail | undefined;
   start: Omit<StartCommand, "nonce">;
 }
 
 export function planLaunch(options: LaunchOptions): Launch {
-  const { sources, jailLibraries } = options;
+  const { sources, isolation, readOnlyPaths = [] } = options;
   const mounts: Mount[] = [];
-  const seenAs = (from: string, name: string): string => {
-    if (!jailLibraries) return from;
-    const at = `${JAIL_ROOT}/${name}`;
+  const seenAs = (path: string, name: string): string => {
+    // Landlock grants nothing by way of a link, such as a data folder that lies elsewhere.
+    const from = isolation?.tier === "landlock" ? realpathSync(path) : path;
+    const at = isolation?.tier === "namespaces" ? `${JAIL_ROOT}/${name}` : from;
     mounts.push({ from, at });
     return at;
   };
@@ -76,33 +83,39 @@ export function planLaunch(options: LaunchOptions): Launch {
       ...readable.map(({ root }) => root),
     ]),
     `--allow-write=${listed(workspaceDir)}`,
+    ...(readOnlyPaths.length > 0
+      ? [`--deny-write=${readOnlyPaths.map((path) => listed(join(workspaceDir, path))).join(",")}`]
+      : []),
     "--unstable-worker-options",
     `--v8-flags=${v8Flags(options.memoryMb)}`,
     supervisorFile,
   ];
   const diskBytes = options.diskMb * 1024 * 1024;
   const start = { pyodideDir, snapshotFile, workspaceDir, siteDir, imageDir, readable, diskBytes };
-  if (!jailLibraries) {
-    // A working directory that says nothing about the user: it is visible to user code.
-    return { command: denoFile, args, env, workingDir: parse(denoFile).root, jailed: false, start };
-  }
+  const command = [denoFile, ...args];
+  if (!isolation) return { command, env, start };
+  const { libraries, ...how } = isolation;
+  const present = readOnlyPaths.map((path) => join(options.workspaceDir, path)).filter((path) => existsSync(path));
+  const kept = guards([{ from: options.workspaceDir, at: workspaceDir }], { code: present, hidden: [] });
+  const inPlace = (path: string): Mount => ({ from: path, at: path });
+  const isApart = isolation.tier === "namespaces";
+  const writable = isApart ? [...mounts, ...kept.pins] : [...(options.writablePaths ?? []), denoDir].map(inPlace);
   const jail: Jail = {
-    readOnly: [...jailLibraries.map((file) => ({ from: file, at: file })), ...readOnly],
-    readWrite: mounts,
+    isolation: how,
+    readOnly: [...libraries.map(inPlace), ...readOnly, ...(isApart ? kept.readOnly : [inPlace(workspaceDir)])],
+    readWrite: writable,
+    ...(!isApart && {
+      guarded: guardedFolders(
+        [workspaceDir],
+        readOnlyPaths.map((path) => join(workspaceDir, path)),
+      ),
+    }),
+    // Deno connects to nothing; whatever sockets lie in folders of the user's stay out of reach.
+    ...(readable.length > 0 && { ownFolders: [] }),
     env,
     workingDir: "/",
   };
-  const seccomp = seccompFilter();
-  const jailedArgs = bubblewrapArgs(jail, [denoFile, ...args], seccomp && { seccompFd: SECCOMP_FD });
-  return {
-    command: "bwrap",
-    args: jailedArgs,
-    env: { PATH: process.env.PATH ?? "" },
-    workingDir: "/",
-    jailed: true,
-    seccomp,
-    start,
-  };
+  return { command, env, jail, start };
 }
 
 export function v8Flags(memoryMb: number): string {

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { constants } from "node:os";
+import { parse } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { childPid, INFO_FD, SECCOMP_FD } from "../../jail/bubblewrap.ts";
+import { programPid, spawnJailed } from "../../jail/spawn.ts";
 import type { Log } from "../../log.ts";
 import { Garbage } from "./garbage.ts";
 import { type Command, MAX_LINE_BYTES, type Report } from "./host/frames.ts";
@@ -28,25 +29,19 @@ export class KernelProcess {
   readonly #child: ChildProcess;
   readonly #stdin: Writable;
   readonly #stdout: Readable;
-  readonly #jailed: boolean;
-  #jailedPid: number | undefined;
+  /** To be called once it speaks: the process that runs Deno, as seen from here, and not the one that waits for its jail. */
+  readonly locate: () => Promise<number | undefined>;
   #killReason: string | undefined;
 
-  constructor(child: ChildProcess, parts: { jailed: boolean; exited: Promise<Omit<ProcessExit, "reason">> }) {
+  constructor(
+    child: ChildProcess,
+    parts: { locate: () => Promise<number | undefined>; exited: Promise<Omit<ProcessExit, "reason">> },
+  ) {
     this.#child = child;
     this.#stdin = child.stdin as Writable;
     this.#stdout = child.stdout as Readable;
-    this.#jailed = parts.jailed;
+    this.locate = parts.locate;
     this.exited = parts.exited.then((exit) => ({ ...exit, ...(this.#killReason && { reason: this.#killReason }) }));
-  }
-
-  /** The process that runs Deno, as seen from here; not bubblewrap's, which waits for it. */
-  get pid(): number | undefined {
-    return this.#jailed ? this.#jailedPid : this.#child.pid;
-  }
-
-  set jailedPid(pid: number | undefined) {
-    this.#jailedPid = pid;
   }
 
   /** Resolves when the line has left our process. */
@@ -73,7 +68,7 @@ export class KernelProcess {
   }
 
   /**
-   * The first reason is the one that counts. Ending bubblewrap ends all that is in its jail, once it stands; before
+   * The first reason is the one that counts. Ending the launcher ends all that is in its jail, once it stands; before
    * that its child would wait for it for ever, which is why the whole process group goes.
    */
   kill(reason: string): void {
@@ -89,12 +84,7 @@ const MAX_STRAYS = 20;
 
 /** Starts a kernel's process. `report` is called with each line that carries the nonce, as parsed JSON. */
 export function startProcess(launch: Launch, report: (report: Report) => void, log: Log): KernelProcess {
-  const child = spawn(launch.command, launch.args, {
-    cwd: launch.workingDir,
-    env: launch.env,
-    detached: hasGroups,
-    stdio: Array(launch.seccomp ? SECCOMP_FD + 1 : launch.jailed ? INFO_FD + 1 : 3).fill("pipe"),
-  });
+  const { child, locate } = start(launch);
   let stderr = "";
   const exited = new Promise<Omit<ProcessExit, "reason">>((resolve) => {
     child.once("close", (code, signal) => {
@@ -103,7 +93,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
     });
     child.once("error", (error) => resolve({ code: null, signal: null, stderr: error.message }));
   });
-  const kernelProcess = new KernelProcess(child, { jailed: launch.jailed, exited });
+  const kernelProcess = new KernelProcess(child, { locate, exited });
   // Writing to a child that has just died is no news: its exit is.
   child.stdin?.on("error", () => {});
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
@@ -128,14 +118,20 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
       kernelProcess.kill(`The kernel was ended: ${error instanceof Error ? error.message : error}.`);
     }
   });
-  if (launch.seccomp) {
-    const filter = child.stdio[SECCOMP_FD] as Writable;
-    filter.on("error", () => {});
-    filter.end(launch.seccomp);
-  }
-  if (launch.jailed) readPid(child.stdio[INFO_FD] as Readable, kernelProcess);
   void kernelProcess.send({ nonce, ...launch.start });
   return kernelProcess;
+}
+
+function start({ command, env, jail }: Launch): { child: ChildProcess; locate: () => Promise<number | undefined> } {
+  const stdio: "pipe"[] = ["pipe", "pipe", "pipe"];
+  if (jail) {
+    const { child, ids } = spawnJailed(jail, command, { stdio });
+    return { child, locate: () => ids.then((found) => found && programPid(found.first)) };
+  }
+  const [program = "", ...args] = command;
+  // A working directory that says nothing about the user: it is visible to user code.
+  const child = spawn(program, args, { cwd: parse(program).root, env, detached: hasGroups, stdio });
+  return { child, locate: async () => child.pid };
 }
 
 /** Whether a child can lead a process group of its own, to be killed with all of it. */
@@ -150,15 +146,6 @@ function killGroup(child: ChildProcess): void {
   } catch {
     // It is gone already.
   }
-}
-
-function readPid(info: Readable, kernelProcess: KernelProcess): void {
-  let text = "";
-  info.setEncoding("utf8").on("data", (chunk: string) => {
-    text += chunk;
-    kernelProcess.jailedPid = childPid(text);
-  });
-  info.on("error", () => {});
 }
 
 function parseReport(line: string, nonce: string): Report | undefined {

@@ -1,11 +1,12 @@
 import { CellwrightError } from "../../errors.ts";
-import { probeBubblewrap } from "../../jail/bubblewrap.ts";
+import { findIsolation } from "../../jail/isolation.ts";
 import type { JailMode } from "../../jail/jail.ts";
 import { sharedLibraries } from "../../jail/libraries.ts";
-import { seccompFilter } from "../../jail/seccomp.ts";
+import type { ObeyedPlaces } from "../../jail/obeyed-places.ts";
 import type { Log } from "../../log.ts";
 import { withCompanions } from "../../packages/companions.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
+import type { DenoIsolation } from "./launch.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
 import { findReadable, type Readable } from "./readable.ts";
 import { createSnapshots, type Snapshots } from "./snapshot.ts";
@@ -19,7 +20,12 @@ export interface WasmConfig {
   diskMb: number;
   /** Folders of the user's that code may read, at their own paths. */
   allowRead?: string[];
+  /** For workspaces that are the user's folder: what hosts obey there. */
+  obeyed?: ObeyedPlaces | undefined;
+  /** What also runs outside of jails: only read by code, wherever it is. */
+  protectedPaths?: string[] | undefined;
   jail: JailMode;
+  findIsolation?: typeof findIsolation;
   startTimeoutMs: number;
   /** Where packages come from; without it kernels have the standard library alone. */
   packages?: WasmPackagesConfig;
@@ -38,7 +44,7 @@ interface Surroundings {
   sources: Sources;
   snapshots: Snapshots;
   packages: Packages | undefined;
-  jailLibraries: string[] | undefined;
+  isolation: DenoIsolation | undefined;
   walls: string[];
   readable: Readable[];
   /** What cannot be as it was asked for. */
@@ -63,9 +69,9 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 
   const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
-    const { sources, snapshots, packages, jailLibraries, walls, readable, notes } = await lookAround();
+    const { sources, snapshots, packages, isolation, walls, readable, notes } = await lookAround();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
-    const { memoryMb, diskMb, startTimeoutMs } = config;
+    const { memoryMb, diskMb, startTimeoutMs, obeyed, protectedPaths } = config;
     const { initial = [], automatic = false } = config.packages ?? {};
     const { progress } = options;
     const image =
@@ -77,8 +83,10 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
         slot: options,
         memoryMb,
         diskMb,
-        jailLibraries,
+        isolation,
         walls,
+        obeyed,
+        protectedPaths,
         readable,
         notes,
         image,
@@ -146,28 +154,26 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 }
 
-const CALL_FILTER = "system call filter";
+const tierPhrases = { namespaces: "namespaces", landlock: "Landlock" };
 
 async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Promise<Surroundings> {
   const sources = findSources();
-  const obstacle = config.jail === "none" ? "the jail is switched off" : await probeBubblewrap();
-  if (obstacle && config.jail === "bwrap") {
-    throw new CellwrightError("kernel_start_failed", `The kernel cannot be jailed: ${obstacle}.`, {
-      hint: "Install bubblewrap and allow user namespaces, or start with --jail auto.",
+  const found = await (config.findIsolation ?? findIsolation)(config.jail);
+  const isRequired = config.jail === "namespaces" || config.jail === "landlock";
+  if ("obstacle" in found && isRequired) {
+    throw new CellwrightError("kernel_start_failed", `The kernel cannot be isolated as required: ${found.obstacle}.`, {
+      hint: "Repair that, or start with --jail auto.",
     });
   }
-  const jailLibraries = obstacle ? undefined : await sharedLibraries(sources.denoFile);
+  const isolation = "obstacle" in found ? undefined : { ...found, libraries: await sharedLibraries(sources.denoFile) };
   const { cacheDir, memoryMb, log } = config;
   return {
     sources,
     packages: config.packages && createPackages({ ...config.packages, cacheDir, log }, sources),
-    snapshots: createSnapshots({ sources, cacheDir, jailLibraries, memoryMb, disposing, log }),
-    jailLibraries,
+    snapshots: createSnapshots({ sources, cacheDir, isolation, memoryMb, disposing, log }),
+    isolation,
     ...(await findReadable(config.allowRead ?? [])),
-    walls: [
-      "Deno permissions",
-      ...(obstacle ? [] : ["bubblewrap namespaces", ...(seccompFilter() ? [CALL_FILTER] : [])]),
-    ],
+    walls: ["Deno permissions", ...(isolation ? [tierPhrases[isolation.tier], "system call filter"] : [])],
   };
 }
 

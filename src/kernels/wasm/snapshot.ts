@@ -7,7 +7,7 @@ import { crc32 } from "node:zlib";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { findTemplate } from "./deno-dir.ts";
-import { denoEnv, runArgs } from "./launch.ts";
+import { type DenoIsolation, denoEnv, runArgs } from "./launch.ts";
 import type { Image } from "./packages/packages.ts";
 import type { Sources } from "./sources.ts";
 
@@ -38,7 +38,7 @@ export interface Snapshots {
 export interface SnapshotConfig {
   sources: Sources;
   cacheDir: string;
-  jailLibraries: string[] | undefined;
+  isolation: DenoIsolation | undefined;
   memoryMb: number;
   /** Ends a build that nobody waits for any more. */
   disposing: AbortSignal;

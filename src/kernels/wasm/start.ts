@@ -1,6 +1,8 @@
 import { lstat, mkdir, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
+import { grantsAround } from "../../jail/landlock.ts";
+import type { HeldPlaces, ObeyedPlaces } from "../../jail/obeyed-places.ts";
 import type { Log } from "../../log.ts";
 import type { WarmSlot } from "../kernel.ts";
 import { deferred, readyInTime } from "../starting.ts";
@@ -8,7 +10,7 @@ import { createDenoDir } from "./deno-dir.ts";
 import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
 import type { KernelPackagesParts } from "./kernel-packages.ts";
-import { planLaunch } from "./launch.ts";
+import { type DenoIsolation, planLaunch } from "./launch.ts";
 import type { Image } from "./packages/packages.ts";
 import { removeLinks } from "./planted-links.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
@@ -23,8 +25,12 @@ export interface KernelStart {
   slot: WarmSlot;
   memoryMb: number;
   diskMb: number;
-  jailLibraries: string[] | undefined;
+  isolation: DenoIsolation | undefined;
   walls: string[];
+  /** For a workspace that is the user's folder: what hosts obey in it. */
+  obeyed?: ObeyedPlaces | undefined;
+  /** What also runs outside of jails, wherever it is. */
+  protectedPaths?: string[] | undefined;
   /** Folders of the user's that code may read. */
   readable: Readable[];
   notes: string[];
@@ -42,21 +48,31 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   signal.throwIfAborted();
   const siteDir = join(slot.runDir, "site");
   for (const folder of [slot.workspaceDir, siteDir]) await makeFolder(folder);
-  // Inside bubblewrap a link that leads out leads nowhere; Deno alone follows it.
-  const sweep = options.jailLibraries ? undefined : () => sweepLinks(slot.workspaceDir, log);
+  // In a jail a link that leads out leads nowhere; Deno alone follows it.
+  const sweep = options.isolation ? undefined : () => sweepLinks(slot.workspaceDir, log);
   await sweep?.();
   const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
+  const [workspaceDir, realSiteDir] = await Promise.all([realpath(slot.workspaceDir), realpath(siteDir)]);
+  const imageDir = options.image && (await realpath(options.image.siteDir));
+  // Without mounts Deno's own rules do it alone, and they need nothing to be there.
+  const held = hasMounts(options) ? await options.obeyed?.hold([workspaceDir]) : undefined;
+  const readOnly = await readOnlyPaths(options, workspaceDir, held);
   const launch = planLaunch({
     sources: options.sources,
     snapshotFile: options.snapshot.file,
-    workspaceDir: await realpath(slot.workspaceDir),
-    siteDir: await realpath(siteDir),
-    imageDir: options.image && (await realpath(options.image.siteDir)),
+    workspaceDir,
+    readOnlyPaths: readOnly,
+    writablePaths: await grantsAround(
+      workspaceDir,
+      readOnly.map((path) => join(workspaceDir, path)),
+    ),
+    siteDir: realSiteDir,
+    imageDir,
     readable: options.readable,
     denoDir,
     memoryMb: options.memoryMb,
     diskMb: options.diskMb,
-    jailLibraries: options.jailLibraries,
+    isolation: options.isolation,
   });
 
   const ready = deferred<string>();
@@ -66,18 +82,20 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     else if (report.type === "broken") ready.reject(startFailed(report.reason));
   };
   const process = startProcess(launch, (report) => receive(report), log);
+  held?.onLost((reason) => process.kill(reason));
   const closed = process.exited.then(async (exit) => {
     await rm(denoDir, { recursive: true, force: true }).catch((error) =>
       log.warn(`could not remove ${denoDir}`, error),
     );
+    await held?.release();
     return { reason: closedReason(exit), exit };
   });
   void closed.then(({ reason, exit }) => ready.reject(startFailed(`${reason} ${exit.stderr}`.trim())));
 
   try {
     const python = await readyInTime(ready.promise, { ...options, who: "The kernel" });
-    const pid = process.pid;
-    if (pid === undefined) throw startFailed("bubblewrap did not say which process it started.");
+    const pid = await process.locate();
+    if (pid === undefined) throw startFailed("its jail did not say which process it started.");
     const watchdog = new Watchdog({
       pid,
       memoryMb: options.memoryMb,
@@ -106,6 +124,30 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     await closed;
     throw error;
   }
+}
+
+/**
+ * What code may only read, relative to the workspace. Of `.git` all of it: there is no git here whose commits would need
+ * the rest. Deno alone lets folders above a path be renamed, so without mounts it is the topmost one that is closed.
+ */
+async function readOnlyPaths(options: KernelStart, workspaceDir: string, held?: HeldPlaces): Promise<string[]> {
+  const { obeyed, protectedPaths = [] } = options;
+  const roots = held?.roots ?? obeyed?.rootsOf([workspaceDir]) ?? [];
+  const real = await Promise.all(protectedPaths.map((path) => realpath(path).catch(() => "")));
+  const below = real
+    .filter((path) => path.startsWith(`${workspaceDir}/`))
+    .map((path) => path.slice(workspaceDir.length + 1));
+  const topmost = (path: string) => path.split("/")[0] ?? path;
+  return [
+    ...new Set([
+      ...roots.flatMap(({ paths }) => paths).map(topmost),
+      ...(hasMounts(options) ? below : below.map(topmost)),
+    ]),
+  ];
+}
+
+function hasMounts({ isolation }: KernelStart): boolean {
+  return isolation?.tier === "namespaces";
 }
 
 /** An earlier kernel's code may have put a file in place of its folder. */

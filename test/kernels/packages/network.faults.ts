@@ -67,7 +67,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
   });
 
   test("HTTP_PROXY is used, and NO_PROXY is not", async () => {
-    const index = await serveIndex([thing]);
+    const index = await serveIndex([thing], { filesUrl: "http://files.invalid/files/" });
     const proxy = await serve(async (path, request, response) => {
       const target = new URL(path);
       const answer = await fetch(`${index.url}${target.pathname.slice(1)}`, {
@@ -76,14 +76,34 @@ describeWithMicropip("the network of an installation", (micropip) => {
       response.setHeader("content-type", answer.headers.get("content-type") ?? "");
       response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
     });
-    // A name that no server has: only a proxy can find it. The stand-in names its files by the host that it was asked as.
-    const viaProxy = testPackages({
-      packageIndex: "http://index.invalid/simple",
-      packageDir: folder,
-      env: { HTTP_PROXY: proxy.url, NO_PROXY: index.host.split(":")[0] },
-    });
+    // Names that no server has: only a proxy can find them.
+    const env = { HTTP_PROXY: proxy.url, NO_PROXY: index.host.split(":")[0] };
+    const viaProxy = testPackages({ packageIndex: "http://index.invalid/simple", packageDir: folder, env });
     expect(contents(await viaProxy.image(["thing"]))).toEqual(["thing 1.0 (index)"]);
     expect(proxy.hits).toContain("http://index.invalid/simple/thing/");
+    expect(proxy.hits).toContain(`http://files.invalid/files/${thing.file}`);
+    const asked = proxy.hits.length;
+    const own = await serveIndex([thing]);
+    const direct = testPackages({ packageIndex: `${own.url}simple`, packageDir: folder, env });
+    expect(contents(await direct.image(["thing"]))).toEqual(["thing 1.0 (index)"]);
+    expect(own.hits).toContain("/simple/thing/");
+    expect(proxy.hits).toHaveLength(asked);
+  });
+
+  test("a page that comes through a proxy names no file of a private network", async () => {
+    const inner = await serveFiles([thing]);
+    const index = await serveIndex([thing], { filesUrl: inner.url });
+    const proxy = await serve(async (path, request, response) => {
+      const headers = { accept: String(request.headers.accept ?? "*/*") };
+      const answer = await fetch(`${index.url}${new URL(path).pathname.slice(1)}`, { headers });
+      response.setHeader("content-type", answer.headers.get("content-type") ?? "");
+      response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+    });
+    const env = { HTTP_PROXY: proxy.url, NO_PROXY: inner.host.split(":")[0] };
+    const { image } = testPackages({ packageIndex: "http://index.invalid/simple", packageDir: folder, env });
+    const { message } = await failure(image(["thing"]));
+    expect(message).toContain("not on the public internet");
+    expect(inner.hits).toEqual([]);
   });
 
   test("without an address, micropip's own index is asked, and no other", async () => {

@@ -39,7 +39,7 @@ export function wheel(name: string, options: WheelOptions = {}): Wheel {
     "",
   ].join("\n");
   const members: ZipEntry[] = [
-    ...Object.entries(files).map(([path, data]) => ({ name: path, data })),
+    ...Object.entries(files).map(([path, data]) => ({ name: path, data, mode: modeOf(path) })),
     { name: `${info}/METADATA`, data: metadata },
     { name: `${info}/WHEEL`, data: `Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: ${tag}\n` },
   ];
@@ -55,4 +55,9 @@ export function wheel(name: string, options: WheelOptions = {}): Wheel {
     metadata,
     depends: requires.map((requirement) => requirement.split(/[\s<>=!~;[]/)[0] ?? ""),
   };
+}
+
+/** Scripts are executable in every wheel that a build tool has made; pip leaves them as they are. */
+function modeOf(path: string): number {
+  return path.includes(".data/scripts/") ? 0o100755 : 0o100644;
 }

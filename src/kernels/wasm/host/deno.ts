@@ -14,7 +14,7 @@ interface DenoNamespace {
 
 interface WorkerPermissions {
   read: string[] | false;
-  write: string[] | false;
+  write: "inherit" | false;
   net: false;
   env: false;
   run: false;

@@ -9,7 +9,8 @@ export interface Pyodide {
   FS: EmscriptenFs;
   runPython(code: string, options?: { globals?: PyProxy; filename?: string }): unknown;
   pyimport(name: string): unknown;
-  setInterruptBuffer(buffer: Uint8Array | undefined): void;
+  /** Reads the first element, and sets it to zero whatever it was. */
+  setInterruptBuffer(buffer: { 0: number } | undefined): void;
   setStdin(options: { error: boolean }): void;
   setStdout(options: { write(bytes: Uint8Array): number }): void;
   setStderr(options: { write(bytes: Uint8Array): number }): void;

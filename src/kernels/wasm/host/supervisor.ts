@@ -5,6 +5,7 @@
 import process from "node:process";
 import { deno, startWorker } from "./deno.ts";
 import type { Command, Report, StartCommand } from "./frames.ts";
+import { InterruptSender } from "./interrupts.ts";
 import { LineSplitter } from "./lines.ts";
 import { Outbox } from "./outbox.ts";
 import { createRing, RingReader } from "./ring.ts";
@@ -14,7 +15,6 @@ import type { WorkerCommand, WorkerStarted } from "./worker.ts";
 const TURN_MS = 150;
 /** How long a cell that survived its cancellation is watched, in case it computes now. Our process kills it after that. */
 const STOP_ATTEMPT_MS = 2_000;
-const SIGINT = 2;
 /** How often a running cell's output is collected: soon enough to watch it, seldom enough to come in bulk. */
 const LOOK_MS = 10;
 
@@ -25,7 +25,7 @@ const start = (await commands.next()).value as StartCommand;
 const shared = createRing();
 const ring = new RingReader(shared);
 const outbox = new Outbox(ring);
-const interrupt = new Uint8Array(new SharedArrayBuffer(1));
+const interrupts = new InterruptSender();
 let pumping = false;
 let broken = false;
 let lastBeats = 0;
@@ -39,7 +39,8 @@ const worker = startWorker(new URL(import.meta.url.endsWith(".ts") ? "./worker.t
     ...[start.pyodideDir, start.workspaceDir, start.siteDir, start.imageDir ?? []].flat(),
     ...start.readable.map(({ root }) => root),
   ],
-  write: [start.workspaceDir],
+  // The workspace, without what --deny-write names below it; a list here could not leave that out.
+  write: "inherit",
   net: false,
   env: false,
   run: false,
@@ -62,7 +63,7 @@ tellWorker(
   {
     op: "start",
     ring: shared,
-    interrupt: interrupt.buffer,
+    interrupts: interrupts.shared,
     snapshot,
     pyodideDir: start.pyodideDir,
     workspaceDir: start.workspaceDir,
@@ -101,10 +102,9 @@ function parse(line: string): unknown {
 function handle(command: Command): void {
   if (command.op === "execute") {
     runningCell = command.cell;
-    // One that came too late for the cell before must not hit this one.
-    interrupt[0] = 0;
     void send([{ type: "ack", cell: command.cell }]);
-    tellWorker({ op: "execute", cell: command.cell, request: command.request });
+    // With the count: one that came too late for the cell before must not hit this one.
+    tellWorker({ op: "execute", cell: command.cell, request: command.request, interrupts: interrupts.sent });
   } else if (command.op === "interrupt") {
     void stopCell(command.cell);
   } else if (command.op === "ask") {
@@ -141,7 +141,7 @@ async function stopCell(cell: number): Promise<void> {
     tellWorker({ op: "ping" });
     await new Promise((resolve) => setTimeout(resolve, TURN_MS));
     if (runningCell !== cell || ring.turns !== turns) continue;
-    interrupt[0] = SIGINT;
+    interrupts.send();
     return;
   }
 }

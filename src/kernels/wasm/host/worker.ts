@@ -4,6 +4,7 @@ import process from "node:process";
 import { workerScope } from "./deno.ts";
 import { Descriptor } from "./descriptor.ts";
 import type { CellRequest } from "./frames.ts";
+import { InterruptReceiver } from "./interrupts.ts";
 import { growMemoryFor } from "./memory.ts";
 import { mendNodeFs } from "./nodefs.ts";
 import { loadPyodide, moduleFactory, type Pyodide } from "./pyodide.ts";
@@ -12,7 +13,8 @@ import { kinds, MAX_RECORD_BYTES, RingWriter } from "./ring.ts";
 
 export type WorkerCommand =
   | WorkerStart
-  | { op: "execute"; cell: number; request: CellRequest }
+  /** `interrupts`: how many were sent before this cell. */
+  | { op: "execute"; cell: number; request: CellRequest; interrupts: number }
   | { op: "cancel" }
   | { op: "ask"; id: number; question: string }
   | { op: "ping" };
@@ -20,7 +22,7 @@ export type WorkerCommand =
 interface WorkerStart {
   op: "start";
   ring: SharedArrayBuffer;
-  interrupt: SharedArrayBuffer;
+  interrupts: SharedArrayBuffer;
   snapshot: Uint8Array<ArrayBuffer>;
   pyodideDir: string;
   workspaceDir: string;
@@ -58,12 +60,12 @@ workerScope.onmessage = async ({ data }) => {
 
 async function startKernel(options: WorkerStart): Promise<(command: WorkerCommand) => Promise<void>> {
   const ring = new RingWriter(options.ring, () => workerScope.postMessage(null));
-  const interrupt = new Uint8Array(options.interrupt);
+  const interrupts = new InterruptReceiver(options.interrupts);
   const python = await restorePython(options);
   // Otherwise `input()` would read the control channel and swallow our next line.
   python.setStdin({ error: true });
   const runner = python.pyimport("_cellwright.runner") as Runner;
-  const version = runner.attach(createHost(python, ring, interrupt));
+  const version = runner.attach(createHost(python, ring, interrupts));
   const descriptors = [new Descriptor(kinds.stdout, ring), new Descriptor(kinds.stderr, ring)] as const;
   python.setStdout({ write: (bytes) => descriptors[0].write(bytes) });
   python.setStderr({ write: (bytes) => descriptors[1].write(bytes) });
@@ -75,6 +77,7 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
     if (command.op === "execute") {
       // The runner reports every exception of the cell itself. What comes out here is Python's own end.
       try {
+        interrupts.forget(command.interrupts);
         for (const descriptor of descriptors) descriptor.begin(command.cell);
         const request = JSON.stringify(command.request);
         if (!(await runner.start.callPromising(command.cell, request))) await runner.finish();
@@ -127,7 +130,7 @@ async function restorePython(options: WorkerStart): Promise<Pyodide> {
 }
 
 /** What Python calls out to. */
-function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
+function createHost(python: Pyodide, ring: RingWriter, interrupts: InterruptReceiver) {
   const encoder = new TextEncoder();
   const scratch = new Uint8Array(MAX_RECORD_BYTES);
   const nap = new Int32Array(new SharedArrayBuffer(4));
@@ -151,18 +154,15 @@ function createHost(python: Pyodide, ring: RingWriter, interrupt: Uint8Array) {
     sleep(ms: number): boolean {
       ring.beat();
       Atomics.wait(nap, 0, 0, ms);
-      if (interrupt[0] === 0) return false;
-      interrupt[0] = 0;
-      return true;
+      return interrupts.take();
     },
     /**
      * Interrupts are for user code: they must not hit the runner while it reports how a cell ended. True: one came in
      * while they could not be heard.
      */
     interruptible(on: boolean): boolean {
-      const missed = interrupt[0] !== 0;
-      interrupt[0] = 0;
-      python.setInterruptBuffer(on ? interrupt : undefined);
+      const missed = interrupts.take();
+      python.setInterruptBuffer(on ? interrupts : undefined);
       return missed;
     },
   };

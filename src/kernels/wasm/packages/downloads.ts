@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { isIP } from "node:net";
 import { extname, join } from "node:path";
 import type { Log } from "../../../log.ts";
 import type { IndexAddress } from "../../../packages/index-address.ts";
@@ -7,6 +8,7 @@ import type { FetchAnswer, FetchRequest, FetchResult } from "../host/install-fra
 import { denoEnv, runArgs } from "../launch.ts";
 import type { Sources } from "../sources.ts";
 import { type DenoChild, startDeno } from "./deno-child.ts";
+import { denyPrivate, isPrivateHost } from "./private-hosts.ts";
 
 /** A server that says nothing for so long will not say anything; the user watches the installation meanwhile. */
 const QUIET_MS = 20_000;
@@ -30,11 +32,13 @@ export interface DownloadConfig {
   networkEnv: Record<string, string>;
   silentHosts: SilentHosts;
   log: Log;
+  /** For tests: whether a server is not on the public internet. */
+  isPrivate?: (url: URL) => Promise<boolean>;
 }
 
 /**
  * Fetches for one installation, from Pyodide's distribution, from the package index, and from hosts that pages of this
- * index name; from nowhere else. Deno's rights are fixed when a process starts, and the third kind is only known when a
+ * index name; from nowhere else. Pages lead into the networks around us only where the index itself is in one of those. Deno's rights are fixed when a process starts, and the third kind is only known when a
  * page has been read: then a new process takes over, which has all hosts so far. It costs 60 ms, once or twice.
  */
 export interface Downloads {
@@ -47,9 +51,19 @@ export interface Downloads {
 
 export function createDownloads(config: DownloadConfig): Downloads {
   const { sources, folder, silentHosts, log } = config;
-  const hosts = new Set<string>(hostsOf(new URL(config.distributionUrl)));
+  const distribution = new URL(config.distributionUrl);
+  const hosts = new Set<string>(hostsOf(distribution));
   const children = new Set<DenoChild>();
   const waiting = new Map<number, (answer: FetchAnswer) => void>();
+  const { isPrivate = isPrivateHost } = config;
+  // A proxy looks up names itself, and may be the only one that can.
+  const hasProxy = Object.keys(config.networkEnv).some((name) => /^(https?|all)_proxy$/i.test(name));
+  const isPrivateIndex = async () => index !== undefined && (await isPrivate(new URL(index.url)));
+  const isRefused = async (url: URL): Promise<boolean> => {
+    if (url.host === distribution.host || (index && new URL(index.url).host === url.host)) return false;
+    if (hasProxy && isIP(url.hostname.replace(/^\[|\]$/g, "")) === 0) return false;
+    return (await isPrivate(url)) && !(await isPrivateIndex());
+  };
   let index: IndexAddress | undefined;
   let current: DenoChild | undefined;
   let lastId = 0;
@@ -64,12 +78,19 @@ export function createDownloads(config: DownloadConfig): Downloads {
     }
   };
 
-  const start = (): DenoChild => {
+  /** What the operator has named may be anywhere, and Deno's list is one for all. */
+  const denied = async (): Promise<string[]> => {
+    if (hasProxy || (await isPrivate(distribution)) || (await isPrivateIndex())) return [];
+    return [denyPrivate()];
+  };
+
+  const start = (deny: string[]): DenoChild => {
     const child = startDeno<FetchAnswer>({
       denoFile: sources.denoFile,
       args: [
         ...runArgs([sources.hostDir]),
         `--allow-net=${[...hosts].join(",")}`,
+        ...deny,
         `--allow-write=${folder.replaceAll(",", ",,")}`,
         join(sources.hostDir, `install-fetch${extname(sources.supervisorFile)}`),
         folder,
@@ -82,9 +103,19 @@ export function createDownloads(config: DownloadConfig): Downloads {
     return child;
   };
 
+  /** The process that has the rights to all hosts so far; more may have been named while names were looked up. */
+  const obtain = async (): Promise<DenoChild | undefined> => {
+    while (!current && !ended) {
+      const before = hosts.size;
+      const deny = await denied();
+      if (!ended && hosts.size === before) current ??= start(deny);
+    }
+    return ended ? undefined : current;
+  };
+
   const ask = async (request: FetchRequest): Promise<FetchAnswer> => {
-    current ??= start();
-    const child = current;
+    const child = await obtain();
+    if (!child) return { id: request.id, failed: "the downloads were ended", silent: false };
     const answered = new Promise<FetchAnswer>((resolve) => waiting.set(request.id, resolve));
     const died = child.exited.then(({ stderr }) => {
       if (current === child) current = undefined;
@@ -110,16 +141,20 @@ export function createDownloads(config: DownloadConfig): Downloads {
       const isIndexHost = index !== undefined && new URL(index.url).host === url.host;
       const headers: Record<string, string> = page ? { accept: PAGE_TYPES } : {};
       if (isIndexHost && index?.authorization) headers.authorization = index.authorization;
+      if (await isRefused(url)) {
+        return { kind: "unreachable", reason: `${url.host} is not on the public internet, and not the index itself` };
+      }
       lastId += 1;
+      const id = lastId;
       log.debug(`fetching ${url.host}${url.pathname}`);
-      const answer = await ask({ id: lastId, url: url.href, headers, quietMs: QUIET_MS });
+      const answer = await ask({ id, url: url.href, headers, quietMs: QUIET_MS });
       if (answer.failed !== undefined) {
         const reason = `${url.host}: ${withoutPreamble(answer.failed)}`;
         const believedMs = answer.silent ? SILENCE_MS : UNREACHABLE_MS;
         silentHosts.set(url.host, { reason, untilMs: Date.now() + believedMs });
         return { kind: "unreachable", reason };
       }
-      const { id, failed, ...file } = answer;
+      const { id: _, failed, ...file } = answer;
       if (page && isIndexHost && answer.status === 200) {
         const text = await readFile(answer.file, "utf8");
         for (const named of filesOnPage(text, answer.contentType, answer.url)) {

@@ -1,0 +1,67 @@
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { testBash } from "../contracts/bash.ts";
+import { failure, run, testKernel, text } from "../contracts/kernel.ts";
+import { describeWithIsolations } from "../support/isolations.ts";
+import { besidesLimits } from "../support/limit-notes.ts";
+import { describeWith } from "../support/requirements.ts";
+import { localKernels } from "./tier-kernels.ts";
+
+describeWith("localKernels", "local kernels", () => {
+  describeWithIsolations("isolated", (isolation) => {
+    const start = localKernels(isolation);
+    const phrase = isolation.tier === "landlock" ? "Landlock" : "namespaces";
+
+    test("say what isolates them", async () => {
+      for (const language of ["python", "bash"] as const) {
+        const { kernel } = await start(language);
+        expect(kernel.info.walls).toEqual([phrase, "system call filter", "no network"]);
+        expect(besidesLimits(kernel.info.notes)).toEqual([]);
+        await kernel.dispose();
+      }
+    });
+
+    testKernel({
+      name: "forked",
+      start: () => start("python"),
+      suicide: "import os; os._exit(3)",
+      looksWhileBusy: true,
+    });
+    testBash({ name: "bash", start: () => start("bash") });
+  });
+
+  describeWithIsolations("in the user's own folder, isolated", (isolation) => {
+    const workspace = realpathSync(mkdtempSync(join(tmpdir(), "cellwright-project-")));
+    afterAll(() => rmSync(workspace, { recursive: true, force: true }));
+    mkdirSync(join(workspace, ".git"));
+    writeFileSync(join(workspace, ".git/HEAD"), "ref: refs/heads/main\n");
+    writeFileSync(join(workspace, ".git/config"), "[core]\n");
+    const start = localKernels(isolation, { workspace });
+    // What was missing is an empty folder in namespaces.
+    const refused = /Permission denied|Read-only file system|Is a directory/;
+
+    test("Python makes files and folders beside what hosts obey, and cannot change that", async () => {
+      const { kernel } = await start("python");
+      const works =
+        'import os; os.makedirs("results/deep"); open("table.csv", "w").write("1"); os.rename("table.csv", "results/table.csv")';
+      expect(failure(await run(kernel, works))).toBeUndefined();
+      expect(readFileSync(join(workspace, "results/table.csv"), "utf8")).toBe("1");
+      for (const path of [".git/config", ".git/hooks", ".envrc"])
+        expect(failure(await run(kernel, `open("${path}", "a")`))?.message).toMatch(refused);
+      expect(readFileSync(join(workspace, ".git/config"), "utf8")).toBe("[core]\n");
+      await kernel.dispose();
+    });
+
+    test("and so does bash", async () => {
+      const { kernel } = await start("bash");
+      const works = "mkdir shell && echo 1 > made && mv made shell/ && cat shell/made";
+      expect(text(await run(kernel, works))).toBe("1\n");
+      const events = await run(kernel, "echo x >> .git/config; mkdir .vscode; mv .git old; ls -d old");
+      expect(text(events, "stderr")).toMatch(refused);
+      expect(text(events)).toBe("");
+      await kernel.dispose();
+    });
+  });
+});
