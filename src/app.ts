@@ -1,6 +1,12 @@
 import { Browser } from "./browser/browser.ts";
+import { protectedRoots, writeRules } from "./jail/protected-roots.ts";
 import type { Backends, Environments, PackageImages } from "./kernels/kernel.ts";
-import { createProvider, openPackageImages, openPythonEnvironments } from "./kernels/providers.ts";
+import {
+  createProvider,
+  openPackageImages,
+  openPythonEnvironments,
+  protectedFromSessions,
+} from "./kernels/providers.ts";
 import { createLog, type Log } from "./log.ts";
 import { createFigureDrawer } from "./mcp/render/draw.ts";
 import type { Options } from "./options.ts";
@@ -9,7 +15,9 @@ import { Sessions } from "./session/sessions.ts";
 import { openDiskStore } from "./store/disk.ts";
 import { openMirroredStore } from "./store/mirrored.ts";
 import type { Store } from "./store/store.ts";
+import { openHostFiles } from "./workspace/host-files.ts";
 import { openLocalWorkspace } from "./workspace/local.ts";
+import type { Protected } from "./workspace/protected-places.ts";
 import type { Workspace } from "./workspace/workspace.ts";
 
 /** The running program without a way to talk to it. */
@@ -29,14 +37,16 @@ export interface App {
 }
 
 export async function createApp(options: Options, log = createLog(options.logLevel)): Promise<App> {
-  const disk = await openDiskStore({ dataDir: options.dataDir, sessionsDir: options.sessionsDir, log });
+  const { dataDir, sessionsDir, diskMb } = options;
+  const disk = await openDiskStore({ dataDir, sessionsDir, maxSessionMb: diskMb, log });
   const provider = await createProvider(options, log);
+  const environments = await protectedFromSessions(options);
   const store = provider.mirror ? openMirroredStore({ store: disk, mirror: provider.mirror, log }) : disk;
   const browser = new Browser({ jail: options.jail, log });
   const sessions = new Sessions({
     provider,
     store,
-    openWorkspace: openLocalWorkspace,
+    openWorkspace: (dir) => openLocalWorkspace(dir, { protect: protection(options, environments, dir) }),
     log,
     defaultTimeoutMs: options.timeout,
     ttlMs: options.sessionTtl,
@@ -61,12 +71,19 @@ export async function createApp(options: Options, log = createLog(options.logLev
     sessions,
     browser,
     backends: provider.backends,
-    hostFiles: (dir) => (dir === undefined ? undefined : openLocalWorkspace(dir)),
+    hostFiles: (dir) => (dir === undefined ? undefined : openHostFiles(dir, environments)),
     dispose: () => {
       disposed ??= Promise.all([sessions.dispose(), browser.dispose()]).then(() => store.dispose());
       return disposed;
     },
   };
+}
+
+/** What file tools may not change in a session's folder: environments, and in the user's own folder what hosts obey. */
+function protection({ workspace, allowWrite }: Options, environments: string[], dir: string): () => Protected {
+  const roots = workspace === undefined ? [] : [dir];
+  const { lifted } = writeRules(allowWrite, workspace);
+  return () => ({ folders: environments, roots: protectedRoots(roots, lifted) });
 }
 
 /** The Python environments of this machine, without starting a session. */

@@ -5,7 +5,7 @@ import type { Json } from "./execution.ts";
 import { defaultOptions, type Options } from "./options.ts";
 import { runScript, type ScriptRequest } from "./session/script.ts";
 import { LOCAL_OWNER } from "./session/sessions.ts";
-import { globalsOf, publicHosts, toolset } from "./tools/compat/mcp-run-python.ts";
+import { globalsOf, toolset } from "./tools/compat/mcp-run-python.ts";
 import { jsonStyle, resultText } from "./tools/compat/mcp-run-python-result.ts";
 
 /** mcp-run-python's programming interface: programs one by one, each in a fresh interpreter. */
@@ -88,5 +88,5 @@ function settingsOf({ dependencies = [], allowNetworking, settings = {} }: CodeS
     });
   }
   const allowNet = allowNetworking === undefined ? all.allowNet : allowNetworking ? ["*"] : [];
-  return { ...all, packages: [...all.packages, ...dependencies], allowNet: allowNet.flatMap(publicHosts) };
+  return { ...all, packages: [...all.packages, ...dependencies], allowNet };
 }

@@ -41,6 +41,12 @@ const codes = {
     http: 403,
     hint: "Paths are relative to the session's workspace, without `..`, and lead to ordinary files.",
   },
+  path_protected: {
+    family: "caller",
+    retry: false,
+    http: 403,
+    hint: "Choose another place: programs outside of the sandbox run or obey what is there.",
+  },
   host_path_refused: {
     family: "caller",
     retry: false,

@@ -35,7 +35,8 @@ export interface Cellwright {
 
 /** Options are those of the command line, in camelCase; times are in milliseconds. */
 export async function createCellwright(options: Partial<Options> = {}): Promise<Cellwright> {
-  const all = { ...defaultOptions(), ...options };
+  // Who embeds it decides what its callers may name.
+  const all = { ...defaultOptions(), allowEnvPaths: true, ...options };
   const { sessions, dispose }: App = await createApp(all, createLog(all.logLevel));
   return {
     createSession: (settings) => sessions.create(LOCAL_OWNER, settings),

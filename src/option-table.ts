@@ -40,6 +40,13 @@ export const table = {
     shownDefault: "~/envs",
     trusted: true,
   }),
+  allowEnvPaths: option({
+    group: "Kernels",
+    help: "Let callers over HTTP name any environment by its path; it is started in the session's jail. Over stdio they may.",
+    type: flag(),
+    default: false,
+    trusted: true,
+  }),
   autoInstallIpykernel: option({
     group: "Kernels",
     help: "Install ipykernel into an environment that lacks it.",
@@ -67,8 +74,8 @@ export const table = {
   }),
   jail: option({
     group: "Kernels",
-    help: "The wall of the operating system around kernels: bubblewrap where it works, required, or none.",
-    type: choice(["auto", "bwrap", "none"]),
+    help: "OS sandbox around kernels: `auto` uses the best tier that works here, `namespaces` or `landlock` require that one, `none` runs code with all your rights.",
+    type: choice(["auto", "namespaces", "landlock", "none"], { bwrap: "namespaces" }),
     default: "auto",
     trusted: true,
   }),
@@ -92,7 +99,7 @@ export const table = {
   }),
   diskMb: option({
     group: "Kernels",
-    help: "Disk space that the files of one session may use.",
+    help: "Disk space that the files of one session may use; its packages may take as much again, and so may its history with kept outputs.",
     type: integer(1, 1_000_000, "MB"),
     default: 1024,
   }),
@@ -157,13 +164,13 @@ export const table = {
   }),
   plainNames: option({
     group: "Elsewhere",
-    help: "Sandboxes know a session by the name that it was given, so that it can be shared; otherwise by one of ours.",
+    help: "Send the session's own name to sandboxes, so that other clients can share it (default: a generated one). Names of tenants (`--auth-token NAME=…`) are sent as a hash of owner and name.",
     type: flag(),
     default: false,
   }),
   poolToken: option<string | undefined>({
     group: "Elsewhere",
-    help: "The bearer token of the sandboxes: the --auth-token of those that are Cellwright.",
+    help: "The bearer token of the sandboxes. Otherwise, for those on this machine, the one that `cellwright pool` keeps in the data folder.",
     type: text("TOKEN"),
     default: undefined,
     secret: true,
@@ -192,7 +199,7 @@ export const table = {
   }),
   allowWrite: option({
     group: "Permissions",
-    help: "Files and folders that code may read and change, at their own paths.",
+    help: "Files and folders that code may read and change, at their own paths. A protected name of the workspace, such as `.git` or `.vscode`, makes that one writable, for file tools too.",
     type: list("PATHS"),
     default: [],
     repeatable: true,
@@ -200,7 +207,7 @@ export const table = {
   }),
   allowNet: option({
     group: "Permissions",
-    help: "Let code use the network: all of it, or with =HOSTS only these (`example.org`, `*.example.org`, `host:443`).",
+    help: "Let code reach the public internet (HTTP and HTTPS), or with =HOSTS only these (`example.org`, `*.example.org`, `example.org:8443`). `=host` shares the network of this machine, with all that listens on it.",
     type: list("HOSTS"),
     impliedValue: "*",
     default: [],
@@ -382,7 +389,7 @@ export const table = {
 
   host: option({
     group: "HTTP",
-    help: "Address to listen on. Anything but loopback needs --auth-token or --insecure.",
+    help: "Address to listen on. Anything but loopback needs a token that you set, or --insecure.",
     type: text("HOST"),
     default: "127.0.0.1",
   }),
@@ -402,15 +409,22 @@ export const table = {
   }),
   authToken: option({
     group: "HTTP",
-    help: "A client must send this bearer token. With NAME=, its sessions belong to NAME. Repeatable.",
+    help: "A client must send this bearer token of at least 16 characters. With NAME=, its sessions belong to NAME. Otherwise one that is made once and kept in the data folder. Set the variable or --auth-token-file: a flag can be seen by all users of the machine. Repeatable.",
     type: list("[NAME=]TOKEN"),
     default: [],
     secret: true,
     repeatable: true,
   }),
+  authTokenFile: option<string | undefined>({
+    group: "HTTP",
+    help: "A file of such tokens, one [NAME=]TOKEN in each line.",
+    type: text("FILE"),
+    default: undefined,
+    trusted: true,
+  }),
   insecure: option({
     group: "HTTP",
-    help: "Listen beyond loopback without a token.",
+    help: "Want no token where none is set, also beyond loopback. With --kernel pool: use sandboxes on this machine whoever runs them.",
     type: flag(),
     default: false,
     trusted: true,
@@ -432,7 +446,7 @@ export const table = {
   }),
   allowedDir: option({
     group: "Toolsets",
-    help: "A folder that upload_file_path may read. Otherwise the working directory. Repeatable.",
+    help: "A folder that upload_file_path may read. Otherwise the working directory; over HTTP none. Repeatable.",
     type: list("DIR"),
     default: [],
     repeatable: true,

@@ -7,10 +7,15 @@ export interface OptionType<T> {
   show(value: T): string;
 }
 
-export function choice<const T extends readonly string[]>(values: T): OptionType<T[number]> {
+/** `former`: names that a value had in earlier versions, which are still understood. */
+export function choice<const T extends readonly string[]>(
+  values: T,
+  former: Record<string, T[number]> = {},
+): OptionType<T[number]> {
   return {
     placeholder: values.join("|"),
-    parse(value) {
+    parse(given) {
+      const value = former[given] ?? given;
       if (!values.includes(value)) throw new Error(`expected one of ${values.join(", ")}`);
       return value;
     },

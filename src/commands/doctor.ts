@@ -1,6 +1,7 @@
 import { access, constants, mkdir, statfs } from "node:fs/promises";
 import { createApp } from "../app.ts";
 import { CellwrightError } from "../errors.ts";
+import { findIsolation, gapsOf } from "../jail/isolation.ts";
 import type { Options } from "../options.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
 import { version } from "../version.ts";
@@ -15,7 +16,7 @@ interface Finding {
 export async function doctor(options: Options): Promise<number> {
   process.stdout.write(`Cellwright ${version} on ${process.platform} ${process.arch}\n\n`);
   let failed = false;
-  for (const check of [checkNode, checkDataDir, checkKernel]) {
+  for (const check of [checkNode, checkDataDir, checkSandbox, checkKernel]) {
     for (const { ok, what, detail } of await check(options)) {
       failed ||= !ok;
       process.stdout.write(`${ok ? "ok  " : "FAIL"}  ${what.padEnd(14)} ${detail}\n`);
@@ -47,6 +48,19 @@ async function checkDataDir({ dataDir }: Options): Promise<Finding[]> {
       },
     ];
   }
+}
+
+/** Which tier code is isolated by, and what that does not close. */
+async function checkSandbox({ jail }: Options): Promise<Finding[]> {
+  if (jail === "none") return [{ ok: true, what: "Sandbox", detail: "none, by --jail none: code has all your rights" }];
+  const found = await findIsolation(jail);
+  if ("obstacle" in found) {
+    const detail = `${found.obstacle}. Install bubblewrap or python3, or allow user namespaces`;
+    return [{ ok: process.platform !== "linux", what: "Sandbox", detail }];
+  }
+  const by = found.tier === "landlock" ? `Landlock ${found.landlockAbi}` : `namespaces, by ${found.launcher.program}`;
+  const gaps = gapsOf(found);
+  return [{ ok: true, what: "Sandbox", detail: [by, ...gaps.map((gap) => `not closed: ${gap}`)].join("; ") }];
 }
 
 /** The only proof that a kernel works is a cell. */

@@ -1,7 +1,8 @@
 import { mkdir, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { keptToken, POOL_DATA_DIR } from "../data-folders.ts";
 import { createLog } from "../log.ts";
-import { OptionError, type Options } from "../options.ts";
+import { OptionError, type Options, optionTable } from "../options.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 import { Supervised } from "./supervised.ts";
 
@@ -19,11 +20,15 @@ export async function pool(options: Options, { ports, args }: { ports?: string; 
   }
   const log = createLog(options.logLevel);
   const asked = shutdownSignal();
+  // Made once and kept in the data folder, so that a Cellwright in front of the pool finds it there.
+  const hasToken = options.authToken.length > 0 || options.authTokenFile !== undefined || options.insecure;
+  const token = hasToken ? undefined : await keptToken(options.dataDir, "pool-token");
+  const env = environmentOf(options, token);
   const backends = await Promise.all(
     parsePorts(ports ?? DEFAULT_PORTS).map(async (port) => {
       const dataDir = await prepareDataDir(options.dataDir, port);
       const serve = ["serve", ...flagsOf(args), "--port", String(port), "--data-dir", dataDir];
-      return new Supervised({ name: String(port), args: serve, log });
+      return new Supervised({ name: String(port), args: serve, env, log });
     }),
   );
   const end = async () => {
@@ -34,7 +39,7 @@ export async function pool(options: Options, { ports, args }: { ports?: string; 
     // Those that are ended before they listen are not waited for any more.
     started.catch(() => {});
     const urls = await Promise.race([started, asked.then(() => undefined)]);
-    if (urls) process.stdout.write(welcome(urls));
+    if (urls) process.stdout.write(welcome(urls, token && join(options.dataDir, "pool-token")));
   } catch (error) {
     await end();
     throw error;
@@ -60,12 +65,32 @@ export function parsePorts(text: string): number[] {
   return ports;
 }
 
-/** The flags given to this program, for those it starts. */
+/** What the sandboxes are told by their environment, which other users of the machine cannot see. */
+function environmentOf(options: Options, token: string | undefined): Record<string, string> {
+  const secrets = optionTable.flatMap(({ name, env, secret }) => {
+    const value = options[name];
+    return secret && value !== undefined ? [[env, String(value)]] : [];
+  });
+  return {
+    ...Object.fromEntries(secrets),
+    ...(token === undefined ? {} : { CELLWRIGHT_AUTH_TOKEN: token }),
+    [POOL_DATA_DIR]: resolve(options.dataDir),
+  };
+}
+
+/** The flags given to this program, for those it starts; without secrets, which their environment has. */
 function flagsOf(args: string[]): string[] {
+  const secret = optionTable.filter((row) => row.secret).map((row) => row.flag);
+  const left = ["--ports", ...secret];
   const flags = args.toSpliced(args.indexOf("pool"), 1);
-  const at = flags.findIndex((arg) => arg === "--ports" || arg.startsWith("--ports="));
-  if (at >= 0) flags.splice(at, flags[at] === "--ports" ? 2 : 1);
+  for (let at = flags.findIndex(isLeft); at >= 0; at = flags.findIndex(isLeft)) {
+    flags.splice(at, flags[at]?.includes("=") ? 1 : 2);
+  }
   return flags;
+
+  function isLeft(arg: string): boolean {
+    return left.includes(arg.split("=", 1)[0] ?? "");
+  }
 }
 
 async function prepareDataDir(dataDir: string, port: number): Promise<string> {
@@ -81,13 +106,17 @@ async function prepareDataDir(dataDir: string, port: number): Promise<string> {
   return own;
 }
 
-function welcome(urls: string[]): string {
+function welcome(urls: string[], tokenFile: string | undefined): string {
   const flags = urls.map((url) => ` --pool-url ${url}`).join("");
+  const token = `They want a token. A Cellwright with the same --data-dir finds it; others are given it as
+CELLWRIGHT_POOL_TOKEN. It is in ${tokenFile}
+
+`;
   return `${urls.length} sandboxes listen on
 ${urls.map((url) => `  ${url}\n`).join("")}
 For an MCP client:
   cellwright --kernel pool${flags}
 
-Press Ctrl-C to stop.
+${tokenFile === undefined ? "" : token}Press Ctrl-C to stop.
 `;
 }

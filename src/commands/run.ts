@@ -1,9 +1,11 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { createApp } from "../app.ts";
 import type { ExecutionEvent, MimeBundle } from "../execution.ts";
+import { visible } from "../mcp/render/terminal.ts";
 import { OptionError, type Options } from "../options.ts";
 import type { Run } from "../session/run.ts";
 import { LOCAL_OWNER } from "../session/sessions.ts";
+import { TerminalText } from "./terminal-text.ts";
 
 /** Runs one piece of code in a session of its own and prints as a terminal would. Returns the exit code. */
 export async function run(options: Options, source: { file?: string; code?: string }): Promise<number> {
@@ -15,17 +17,17 @@ export async function run(options: Options, source: { file?: string; code?: stri
     const session = await app.sessions.create(LOCAL_OWNER);
     const cell = session.execute(code);
     const spinner = showStart(cell);
-    const figures: string[] = [];
+    const print = printer();
     for await (const event of cell.events()) {
       spinner.stop();
-      await print(event, figures);
+      await print(event);
     }
     spinner.stop();
     const execution = await cell.finished;
     for (const notice of execution.notices) process.stderr.write(`${notice}\n`);
     for (const file of execution.files) {
       if (file.change !== "deleted")
-        process.stderr.write(`wrote ${session.workspace.hostPath?.(file.path) ?? file.path}\n`);
+        process.stderr.write(`wrote ${visible(session.workspace.hostPath?.(file.path) ?? file.path)}\n`);
     }
     await app.sessions.close(session, { deleteFiles: execution.files.length === 0 });
     return execution.status === "ok" ? 0 : 1;
@@ -43,22 +45,44 @@ async function readSource(file: string | undefined): Promise<string> {
   }
 }
 
-async function print(event: ExecutionEvent, figures: string[]): Promise<void> {
-  if (event.type === "stream") (event.name === "stdout" ? process.stdout : process.stderr).write(event.text);
-  else if (event.type === "error") process.stderr.write(`${event.traceback.join("\n").trimEnd()}\n`);
-  else if (event.type === "display" || event.type === "result" || event.type === "update") {
-    if (!(await saveFigure(event.data, figures))) process.stdout.write(`${event.data["text/plain"] ?? ""}\n`);
-  }
+/** Prints as a terminal would; where it is one, without what could take it over. Pipes get all as it is. */
+function printer(): (event: ExecutionEvent) => Promise<void> {
+  const out = writerTo(process.stdout);
+  const err = writerTo(process.stderr);
+  return async (event) => {
+    if (event.type === "stream") (event.name === "stdout" ? out : err)(event.text);
+    else if (event.type === "error") err(`${event.traceback.join("\n").trimEnd()}\n`);
+    else if (event.type === "display" || event.type === "result" || event.type === "update") {
+      if (!(await saveFigure(event.data))) out(`${event.data["text/plain"] ?? ""}\n`);
+    }
+  };
 }
 
-async function saveFigure(data: MimeBundle, figures: string[]): Promise<boolean> {
+function writerTo(stream: NodeJS.WriteStream): (text: string) => void {
+  if (!stream.isTTY) return (text) => void stream.write(text);
+  const filter = new TerminalText();
+  return (text) => void stream.write(filter.push(text));
+}
+
+async function saveFigure(data: MimeBundle): Promise<boolean> {
   const image = data["image/png"];
   if (typeof image !== "string") return false;
-  const name = `figure-${figures.length + 1}.png`;
-  await writeFile(name, Buffer.from(image, "base64"));
-  figures.push(name);
+  const name = await writeNew(Buffer.from(image, "base64"));
   process.stderr.write(`saved ${name}\n`);
   return true;
+}
+
+/** Under the first name that is free: a file of the user's is never written over, nor one that a link leads to. */
+async function writeNew(bytes: Buffer): Promise<string> {
+  for (let number = 1; ; number += 1) {
+    const name = `figure-${number}.png`;
+    try {
+      await writeFile(name, bytes, { flag: "wx" });
+      return name;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+  }
 }
 
 /** Says what a slow start is doing, on one line of the terminal; nothing where stderr is not one. */

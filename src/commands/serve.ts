@@ -1,8 +1,8 @@
 import { createApp } from "../app.ts";
-import { checkExposure } from "../http/auth.ts";
 import type { KernelInfo } from "../kernels/kernel.ts";
 import type { Toolset } from "../mcp/toolset.ts";
-import { OptionError, type Options } from "../options.ts";
+import type { Options } from "../options.ts";
+import { type Access, openAccess } from "./serve-access.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 
@@ -11,8 +11,7 @@ const KERNEL_LIST_MS = 5_000;
 
 /** Serves MCP over HTTP until a signal. */
 export async function serve(options: Options, toolset?: Toolset): Promise<number> {
-  const refusal = checkExposure(options);
-  if (refusal) throw new OptionError(refusal);
+  const access = await openAccess(options);
   const [app, { createHttpApp }, { createMcpRoute }, { createSandboxRoutes }, { createStatusRoutes }] =
     await Promise.all([
       createApp(options),
@@ -32,11 +31,15 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
     ...(words ? {} : createSandboxRoutes({ sessions, log, maxRequestBytes })),
     ...(backends ? createStatusRoutes(backends) : {}),
   };
-  const http = createHttpApp({ options, routes, log, wrongPath: words?.wrongPath });
+  const http = createHttpApp({
+    options: { ...options, authToken: access.tokens },
+    routes,
+    log,
+    wrongPath: words?.wrongPath,
+  });
   const { url } = await http.listen();
-  process.stdout.write(
-    welcome(`${url}/mcp`, options, await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => [])),
-  );
+  const kernels = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  process.stdout.write(welcome(`${url}/mcp`, access, kernels));
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);
   http.stopListening();
@@ -45,8 +48,10 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
   return 0;
 }
 
-function welcome(url: string, { authToken }: Options, [kernel]: KernelInfo[]): string {
-  const headers = authToken.length > 0 ? { headers: { Authorization: "Bearer <token>" } } : {};
+function welcome(url: string, { tokens, made }: Access, [kernel]: KernelInfo[]): string {
+  const authorization = `Bearer ${made ?? "<token>"}`;
+  const headers = tokens.length > 0 ? { headers: { Authorization: authorization } } : {};
+  const header = tokens.length > 0 ? ` --header "Authorization: ${authorization}"` : "";
   const config = { mcpServers: { cellwright: { type: "http", url, ...headers } } };
   const place = kernel ? `\nSessions run in ${[`${kernel.description}.`, ...(kernel.notes ?? [])].join(" ")}\n` : "";
   return `Cellwright listens on ${url}
@@ -55,7 +60,7 @@ Paste into the configuration of an MCP client:
 ${JSON.stringify(config, null, 2)}
 
 or, for Claude Code:
-  claude mcp add --transport http cellwright ${url}
+  claude mcp add --transport http cellwright ${url}${header}
 
 A first thing to try: "Use Python to tell me the 1000th prime number."
 Press Ctrl-C to stop.

@@ -30,7 +30,7 @@ export async function createMcpServer(
     toolset,
     tools:
       toolset?.tools ?? toolGroups.filter((group) => options.caps.includes(group.name)).flatMap((group) => group.tools),
-    hostFiles: app.hostFiles(options.filesDir ?? (local ? process.cwd() : undefined)),
+    hostFiles: app.hostFiles(options.filesDir),
     onFirstUse: () => sessions.warm(),
   });
 }

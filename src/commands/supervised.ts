@@ -15,6 +15,8 @@ export interface SupervisedParts {
   name: string;
   /** Of this same program. */
   args: string[];
+  /** What it is told beside the environment of this process. */
+  env?: Record<string, string>;
   log: Log;
 }
 
@@ -64,6 +66,7 @@ export class Supervised {
     // The channel tells it when we are gone, however that came about.
     const child = spawn(process.execPath, [...process.execArgv, program, ...this.#parts.args], {
       stdio: ["ignore", "pipe", "inherit", "ipc"],
+      env: { ...process.env, ...this.#parts.env },
     });
     this.#child = child;
     const listening = new Promise<string | undefined>((resolve) => {

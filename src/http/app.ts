@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Log } from "../log.ts";
-import type { Options } from "../options.ts";
+import { OptionError, type Options } from "../options.ts";
 import { createAuthenticate } from "./auth.ts";
 import { HttpError } from "./body.ts";
 import { health } from "./health.ts";
@@ -94,7 +94,9 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
       if (closing) closeIdle();
     });
     handle(request, response).catch((error) => {
-      if (error instanceof HttpError) return refuse(response, error.status, error.message);
+      if (error instanceof HttpError) {
+        return refuse(response, error.status, error.message, { headers: error.headers });
+      }
       if (request.destroyed && !request.complete) return;
       log.error("a request could not be handled", error);
       refuse(response, 500, "This is a bug in Cellwright. Its log on stderr has the details.");
@@ -118,9 +120,10 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
   return {
     listen: () =>
       new Promise((resolve, reject) => {
-        server.once("error", reject);
+        const fail = (error: NodeJS.ErrnoException) => reject(cannotListen(error, options));
+        server.once("error", fail);
         server.listen(options.port, options.host, () => {
-          server.off("error", reject);
+          server.off("error", fail);
           server.on("error", (error) => log.error("http", error));
           const { port } = server.address() as AddressInfo;
           const host = options.host.includes(":") ? `[${options.host}]` : options.host;
@@ -140,4 +143,15 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
       return closing;
     },
   };
+}
+
+function cannotListen(error: NodeJS.ErrnoException, { host, port }: { host: string; port: number }): Error {
+  const said: Record<string, string> = {
+    EADDRINUSE: `Port ${port} of ${host} is in use by another program. Stop that, or choose another port with --port.`,
+    EACCES: `Port ${port} of ${host} may not be used by this user. Choose one above 1023 with --port.`,
+    EADDRNOTAVAIL: `This machine has no address ${host}. Choose one that it has with --host.`,
+    ENOTFOUND: `There is no host \`${host}\`. Choose an address of this machine with --host.`,
+  };
+  const sentence = said[error.code ?? ""];
+  return sentence === undefined ? error : new OptionError(sentence);
 }

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
 import { CellwrightError, errorCodes } from "../errors.ts";
 import { NOT_RUN_HEADER } from "../execution.ts";
@@ -9,7 +8,7 @@ import type { Sessions } from "../session/sessions.ts";
 import { answerJson } from "./answer.ts";
 import type { Route } from "./app.ts";
 import { createBodyReader, HttpError } from "./body.ts";
-import { refuse } from "./refuse.ts";
+import { checkJsonPost } from "./json-post.ts";
 import { failureReply, sandboxReply } from "./sandbox-reply.ts";
 
 /** Whoever names no session shares this one. */
@@ -49,13 +48,11 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
 
   const route = <T>(schema: z.ZodType<T>, work: (body: T, call: Call) => Promise<object>): Route => ({
     async handle(request, response, { owner }) {
-      if (request.method !== "POST") {
-        return refuse(response, 405, "Only POST is allowed here.", { headers: { allow: "POST" } });
-      }
+      checkJsonPost(request);
       const gone = new AbortController();
       response.once("close", () => gone.abort());
       try {
-        const body = await parse(schema, request, response, readBody);
+        const body = parse(schema, await readBody(request, response, { owner }));
         answerJson(response, 200, await work(body, { owner, signal: gone.signal }));
       } catch (error) {
         // What is still being sent is refused in a way that its sender can see.
@@ -178,13 +175,7 @@ function nameOf(id: string): string {
   return isPlain ? id : `sandbox ${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }
 
-async function parse<T>(
-  schema: z.ZodType<T>,
-  request: IncomingMessage,
-  response: ServerResponse,
-  readBody: ReturnType<typeof createBodyReader>,
-): Promise<T> {
-  const bytes = await readBody(request, response);
+function parse<T>(schema: z.ZodType<T>, bytes: Buffer): T {
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

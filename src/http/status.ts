@@ -3,6 +3,7 @@ import type { Backends } from "../kernels/kernel.ts";
 import { answerJson } from "./answer.ts";
 import type { Route } from "./app.ts";
 import { createBodyReader } from "./body.ts";
+import { checkJsonPost } from "./json-post.ts";
 import { refuse } from "./refuse.ts";
 
 /** The request names one backend. */
@@ -23,11 +24,9 @@ export function createStatusRoutes(backends: Backends): Record<string, Route> {
       },
     },
     "/drain": {
-      async handle(request, response) {
-        if (request.method !== "POST") {
-          return refuse(response, 405, "Only POST is allowed here.", { headers: { allow: "POST" } });
-        }
-        const body = drainBody.safeParse(parseJson(await readBody(request, response)));
+      async handle(request, response, caller) {
+        checkJsonPost(request);
+        const body = drainBody.safeParse(parseJson(await readBody(request, response, caller)));
         if (!body.success) {
           return refuse(response, 400, 'Give {"backend": "18901", "draining": true}, with a name that /status shows.');
         }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { CellwrightError } from "../errors.ts";
 import type { Json } from "../execution.ts";
+import { packValues } from "../json-text.ts";
 import { nearest } from "../nearest.ts";
 import type { Tool } from "./tool.ts";
 
@@ -31,6 +32,7 @@ export function describeArguments(tool: Tool): ToolArguments {
   return {
     schema,
     parse(given) {
+      if (tool.packed !== undefined) packValues(valueAt(given, [tool.packed]));
       const parsed = parser.safeParse(withoutNulls(given ?? {}));
       if (parsed.success) return parsed.data;
       const problems = parsed.error.issues.flatMap((issue) => explain(issue, given, { tool: tool.name, schema }));

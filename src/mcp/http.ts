@@ -61,7 +61,7 @@ export function createMcpRoute(parts: McpRouteParts): Route {
       let body: unknown;
       if (request.method === "POST") {
         try {
-          body = parseMessage(await readBody(request, response));
+          body = parseMessage(await readBody(request, response, { owner }));
         } catch (error) {
           if (error instanceof MessageError) return refuse(response, 400, error.message, { code: error.code });
           throw error;

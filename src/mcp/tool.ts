@@ -18,6 +18,11 @@ export interface Tool<Input extends z.ZodObject = z.ZodObject> {
   /** May destroy something that cannot be had back. */
   destructive?: boolean;
   input: Input;
+  /**
+   * The argument whose values are kept as JSON text (`JsonText`) while the call lasts: as values they take many times
+   * the memory, and a cell may wait for long.
+   */
+  packed?: string;
   /** What clients are told of it word for word, in a toolset; otherwise it is made from `input`. */
   exact?: {
     inputSchema: Record<string, unknown>;

@@ -55,8 +55,9 @@ async function startApi({
     await app.close();
     await store.dispose();
   });
+  const json = { "content-type": "application/json" };
   const send = (path: string, body: string, headers = {}, signal?: AbortSignal) =>
-    fetch(url + path, { method: "POST", body, headers, ...(signal ? { signal } : {}) });
+    fetch(url + path, { method: "POST", body, headers: { ...json, ...headers }, ...(signal ? { signal } : {}) });
   const post = async (path: string, body: object, headers = {}) =>
     (await (await send(path, JSON.stringify(body), headers)).json()) as Reply;
   const run = (code: string, session_id = "s") => post("/jupyter_sandbox", { code, session_id, timeout: 30 });
@@ -320,6 +321,41 @@ describe("/status and /drain", () => {
     }
     expect((await send("/status", "")).status).toBe(405);
     expect((await fetch(`${url}/drain`)).status).toBe(405);
+  });
+});
+
+describe("a page in a browser", () => {
+  const body = JSON.stringify({ code: "print hi", backend: "18901" });
+
+  test.each(["/jupyter_sandbox", "/clear_session", "/drain"])("cannot use %s without asking first", async (path) => {
+    const { send, sessions, backends } = await startApi();
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+      "text/json",
+    ]) {
+      const refused = await send(path, body, { "content-type": type });
+      expect([type, refused.status]).toEqual([type, 415]);
+      expect(await refused.text()).toContain("content-type: application/json");
+    }
+    expect(await sessions.list("local")).toEqual([]);
+    expect(backends.status().ports["18901"]?.status).toBe("idle");
+  });
+
+  test.each(["/jupyter_sandbox", "/clear_session", "/drain"])("of another server cannot use %s", async (path) => {
+    const { url, send } = await startApi();
+    const { port } = new URL(url);
+    const others = [
+      "http://localhost:3000",
+      "http://127.0.0.1",
+      `https://127.0.0.1:${port}1`,
+      `http://localhost:${port}`,
+      "null",
+    ];
+    for (const origin of others) expect([origin, (await send(path, body, { origin })).status]).toEqual([origin, 403]);
+    expect((await send(path, body, { origin: url })).status).toBe(200);
+    expect((await send(path, body, { "content-type": "Application/JSON; charset=utf-8" })).status).toBe(200);
   });
 });
 
