@@ -1,6 +1,9 @@
 /** The words every part shares: what a cell shows while it runs, and what is left when it is over. */
+import type { JsonText } from "./json-text.ts";
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+/** Values that a cell finds in its namespace, by name. */
+export type Variables = Record<string, Json | Uint8Array | JsonText>;
 export type Language = "python" | "bash";
 
 /** One thing shown, in several forms by MIME type: text as is, binary as base64, JSON as values. */

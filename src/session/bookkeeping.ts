@@ -29,7 +29,7 @@ export class Bookkeeping {
   async save(run: Run): Promise<void> {
     const { store, record, log } = this.#parts;
     try {
-      await store.finish(record.id, run.snapshot());
+      run.notices.push(...(await store.finish(record.id, run.snapshot())));
     } catch (error) {
       log.error(`session ${record.id}: cannot write its history`, error);
       run.notices.push("The result could not be written to the session's history: the disk may be full.");
@@ -40,7 +40,7 @@ export class Bookkeeping {
   async record(run: Run): Promise<void> {
     const { store, record, chronicle, log } = this.#parts;
     if (!chronicle || succeeded([run]).length === 0) return;
-    const before = async () => succeeded((await store.history(record.id)).filter(({ id }) => id !== run.id));
+    const before = async () => succeeded((await store.cells(record.id)).filter(({ id }) => id !== run.id));
     try {
       await chronicle.add(run.code, before);
     } catch (error) {

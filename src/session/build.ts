@@ -17,7 +17,7 @@ export interface SessionSettings
   cellsFile?: "none" | "inside" | "beside";
 }
 
-export interface Surroundings extends Pick<SessionParts, "admit" | "now" | "filesChanged"> {
+export interface Surroundings extends Pick<SessionParts, "admit" | "now" | "filesChanged" | "queued"> {
   folders: SessionFolders;
   /** Whose files may lie beside the sessions' folders. */
   localOwner: string;
@@ -35,10 +35,10 @@ export async function buildSession(
   const folder = await folders.of(record.id);
   const losses: Partial<Record<Language, string>> = {};
   if (loss) {
-    const history = await store.history(record.id);
-    for (const { language } of history) losses[language] = loss;
+    const cells = await store.cells(record.id);
+    for (const { language } of cells) losses[language] = loss;
     // A program that crashed had not saved its latest count.
-    record.cells = Math.max(record.cells, history.length);
+    record.cells = Math.max(record.cells, cells.length);
   }
   const workspace = provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir);
   const isLocal = record.owner === localOwner;

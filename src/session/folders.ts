@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { WarmSlot } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
+import { removeFolder } from "../remove-folder.ts";
 import type { Store } from "../store/store.ts";
 
 export interface SessionFoldersParts {
@@ -38,7 +39,7 @@ export class SessionFolders {
   }
 
   async removeRunDir(id: string): Promise<void> {
-    await rm(join(await this.#parts.store.folder(id), "run"), { recursive: true, force: true });
+    await removeFolder(join(await this.#parts.store.folder(id), "run"));
   }
 
   /** What fails half-way leaves no folder behind. */

@@ -53,7 +53,7 @@ export class HeldKernel {
     this.#starting = true;
     try {
       const spec = { language: this.#language, env: record.env ?? env };
-      const session = { sessionId: record.id, sessionName: record.name, ...folder };
+      const session = { sessionId: record.id, sessionName: record.name, owner: record.owner, ...folder };
       const kernel = await provider.start(spec, { ...session, ...waiting });
       this.#take(kernel);
       if (record.env === undefined && env !== undefined) {

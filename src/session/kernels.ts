@@ -132,7 +132,7 @@ export class SessionKernels {
 
   /** Runs earlier cells again. False: there are none. A kernel that hangs in one of them is dropped. */
   async #rebuild(kernel: Kernel, run: Run): Promise<boolean> {
-    const { record, restore = "none", stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
+    const { record, store, restore = "none", stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
     const { commands = false, classic } = this.#parts;
     if (restore === "none") return false;
     const since = (await this.#cells(run)).slice(record.cellsBeforeReset ?? 0);
@@ -140,7 +140,10 @@ export class SessionKernels {
     const options = { timeoutMs: defaultTimeoutMs, graceMs: stopGraceMs, commands, classic, ...waitingFor(run) };
     if (restore === "replay-all") return this.#rebuildAll(kernel, { run, codes: succeeded(cells), options });
     if (cells.length === 0) return false;
-    const { notice, unusable } = await replay(kernel, cells, options);
+    const { notice, unusable } = await replay(kernel, cells, {
+      ...options,
+      outputsOf: async (id) => (await store.execution(record.id, id))?.outputs ?? [],
+    });
     run.notices.push(notice);
     if (unusable) await this.of("python").drop(kernel);
     return true;
@@ -163,7 +166,7 @@ export class SessionKernels {
   /** Those before this one. */
   async #cells(run: Run) {
     const { store, record } = this.#parts;
-    return (await store.history(record.id)).filter(({ id }) => id !== run.id);
+    return (await store.cells(record.id)).filter(({ id }) => id !== run.id);
   }
 
   get #all(): HeldKernel[] {

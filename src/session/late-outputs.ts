@@ -1,11 +1,14 @@
 import type { ExecutionEvent, Output } from "../execution.ts";
 import { Outputs } from "./outputs.ts";
-import type { Run } from "./run.ts";
 
-/** Output of a finished cell that came after its end, from something it left running. */
-export interface LateOutput {
+/** What is left of a cell for whoever tells of it: not its outputs. */
+export interface CellLabel {
   executionId: string;
   executionCount: number | null;
+}
+
+/** Output of a finished cell that came after its end, from something it left running. */
+export interface LateOutput extends CellLabel {
   outputs: Output[];
 }
 
@@ -17,31 +20,29 @@ const limits = { sideChars: 16_000, displays: 10, displayChars: 1_000_000 };
 
 /** Late output that nobody has been shown yet, by the cell it belongs to. */
 export class LateOutputs {
-  readonly #byRun = new Map<Run, Outputs>();
+  readonly #byCell = new Map<string, { label: CellLabel; outputs: Outputs }>();
 
   /** False if it was too much to keep. */
-  add(run: Run, event: ExecutionEvent): boolean {
-    const outputs = this.#byRun.get(run) ?? new Outputs(limits);
+  add(label: CellLabel, event: ExecutionEvent): boolean {
+    const id = label.executionId;
+    const { outputs } = this.#byCell.get(id) ?? { outputs: new Outputs(limits) };
     const dropped = outputs.droppedDisplays;
     outputs.add(event);
-    this.#byRun.set(run, outputs);
-    const oldest = this.#byRun.keys().next().value;
-    if (this.#byRun.size > MAX_CELLS && oldest) this.#byRun.delete(oldest);
+    this.#byCell.set(id, { label, outputs });
+    const oldest = this.#byCell.keys().next().value;
+    if (this.#byCell.size > MAX_CELLS && oldest) this.#byCell.delete(oldest);
     return outputs.droppedDisplays === dropped;
   }
 
-  runs(): Run[] {
-    return [...this.#byRun.keys()];
+  /** The cells that it belongs to. */
+  ids(): string[] {
+    return [...this.#byCell.keys()];
   }
 
   /** Hands it out, once. */
   take(): LateOutput[] {
-    const late = [...this.#byRun].map(([run, outputs]) => ({
-      executionId: run.id,
-      executionCount: run.executionCount,
-      outputs: outputs.list(),
-    }));
-    this.#byRun.clear();
+    const late = [...this.#byCell.values()].map(({ label, outputs }) => ({ ...label, outputs: outputs.list() }));
+    this.#byCell.clear();
     return late;
   }
 }

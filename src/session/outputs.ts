@@ -1,4 +1,5 @@
 import type { ExecutionEvent, MimeBundle, Output } from "../execution.ts";
+import { charsOf as charsKept } from "../output-size.ts";
 import type { Spill } from "../store/store.ts";
 import { resolveCarriageReturns } from "./carriage-returns.ts";
 
@@ -82,6 +83,11 @@ export class Outputs {
       } else outputs.push({ ...output, ...(cut ? { cut } : {}) });
     }
     return outputs;
+  }
+
+  /** What all of it takes in memory, near enough. */
+  get chars(): number {
+    return [...this.#head, ...this.#tail].reduce((sum, output) => sum + charsKept(output), 0);
   }
 
   get droppedDisplays(): number {

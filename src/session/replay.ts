@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Execution, ExecutionEvent } from "../execution.ts";
+import type { Execution, ExecutionEvent, Output } from "../execution.ts";
 import type { Kernel } from "../kernels/kernel.ts";
 import { defaultOutputLimits, Outputs } from "./outputs.ts";
 
@@ -23,7 +23,11 @@ export interface Replayed {
 }
 
 /** Runs a session's earlier cells again in a fresh kernel, so that its variables are back. Stops where one fails. */
-export async function replay(kernel: Kernel, cells: Execution[], options: ReplayOptions): Promise<Replayed> {
+export async function replay(
+  kernel: Kernel,
+  cells: Pick<Execution, "id" | "code" | "status">[],
+  options: ReplayOptions & { outputsOf: (id: string) => Promise<Output[]> },
+): Promise<Replayed> {
   const kept = cells.filter(({ status }) => status === "ok" || status === "error");
   let diverged: number | undefined;
   for (const [index, cell] of kept.entries()) {
@@ -39,7 +43,8 @@ export async function replay(kernel: Kernel, cells: Execution[], options: Replay
       const left = rest > 0 ? ` The ${rest} cells after it were not run.` : "";
       return { unusable: false, notice: `${STARTED} cell ${number} of ${kept.length} ${ended}.${left}` };
     }
-    if (again.text !== textOf(cell.outputs)) diverged ??= number;
+    // One after another: all that a session showed would be too much at once.
+    if (diverged === undefined && again.text !== textOf(await options.outputsOf(cell.id))) diverged = number;
   }
   const stopped = cells.length - kept.length;
   return { unusable: false, notice: summary(kept.length, { diverged, stopped }) };

@@ -5,6 +5,7 @@ import type { Preparation } from "../kernels/kernel.ts";
 import type { Spill } from "../store/store.ts";
 import type { SavedDisplay } from "./display-files.ts";
 import { EventQueue } from "./event-queue.ts";
+import type { CellLabel } from "./late-outputs.ts";
 import { defaultOutputLimits, type OutputLimits, Outputs } from "./outputs.ts";
 import type { StopReason } from "./stop.ts";
 
@@ -17,6 +18,8 @@ export type RunSource = Pick<Execution, "code" | "language"> & Partial<Pick<Exec
 /** One cell on its way: waiting for its turn, for its kernel, running, over. The session drives it, callers look. */
 export class Run {
   readonly id: string;
+  /** For those who outlive the cell and must not hold on to what it showed. */
+  readonly label: CellLabel;
   readonly code: string;
   readonly language: Language;
   /** Settles when the cell is over and written to the store. Rejects only when it could not be run at all. */
@@ -46,7 +49,6 @@ export class Run {
   /** The store knows that it was about to run. */
   journaled = false;
   status: ExecutionStatus = "running";
-  executionCount: number | null = null;
   files: FileChange[] = [];
   savedDisplays: SavedDisplay[] = [];
   readonly notices: string[] = [];
@@ -69,6 +71,7 @@ export class Run {
     limits = defaultOutputLimits,
   ) {
     this.id = id ?? randomBytes(9).toString("base64url");
+    this.label = { executionId: this.id, executionCount: null };
     this.#startedAt = startedAt === undefined ? new Date() : new Date(startedAt);
     this.#startedMs = performance.now() - (Date.now() - this.#startedAt.getTime());
     this.code = code;
@@ -87,7 +90,7 @@ export class Run {
     this.#all.add(event);
     this.#unseen.add(event);
     if (event.type === "done") {
-      this.executionCount = event.executionCount;
+      this.label.executionCount = event.executionCount;
       this.answer = event.answer;
     } else for (const queue of this.#queues) queue.push(event);
   }
@@ -115,6 +118,15 @@ export class Run {
 
   get elapsedMs(): number {
     return Math.round((this.#endedMs ?? performance.now()) - this.#startedMs);
+  }
+
+  get executionCount(): number | null {
+    return this.label.executionCount;
+  }
+
+  /** What it holds of its outputs in memory, near enough. */
+  get chars(): number {
+    return this.#all.chars;
   }
 
   get lastLine(): string {

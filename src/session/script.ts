@@ -1,5 +1,5 @@
 import { CellwrightError } from "../errors.ts";
-import type { Execution, Json, MimeBundle, Output } from "../execution.ts";
+import type { Execution, MimeBundle, Output, Variables } from "../execution.ts";
 import { type JsonStyle, type JsonValue, VALUE_KIND } from "../kernels/kernel.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { Lines } from "./lines.ts";
@@ -13,7 +13,7 @@ const MAX_FILES_BYTES = 700_000;
 
 export interface ScriptRequest {
   code: string;
-  variables: Record<string, Json>;
+  variables: Variables;
   filename: string;
   style: JsonStyle;
   timeoutMs: number;

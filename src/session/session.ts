@@ -1,5 +1,5 @@
 import { CellwrightError } from "../errors.ts";
-import type { Execution, ExecutionEvent, Json, Language } from "../execution.ts";
+import type { Execution, ExecutionEvent, Language, Variables } from "../execution.ts";
 import type {
   ExecuteOptions,
   Inspection,
@@ -10,11 +10,14 @@ import type {
   PrepareOptions,
   Variable,
 } from "../kernels/kernel.ts";
-import { LOST_NOTICE, type SessionRecord } from "../store/store.ts";
+import { charsOf } from "../output-size.ts";
+import { LOST_NOTICE, type PastCell, type SessionRecord } from "../store/store.ts";
 import type { Mark, Workspace } from "../workspace/workspace.ts";
 import { Bookkeeping, type BookkeepingParts } from "./bookkeeping.ts";
+import { FinishedRuns } from "./finished-runs.ts";
 import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
-import { type LateOutput, LateOutputs } from "./late-outputs.ts";
+import { type CellLabel, type LateOutput, LateOutputs } from "./late-outputs.ts";
+import { CellQueue, QueueTotal } from "./queue.ts";
 import { Run, type RunSource } from "./run.ts";
 import { afterSetup } from "./setup.ts";
 import { FRESH_KERNEL_NEXT, STOP_GRACE_MS, type StopReason, stopNotice, stopStatus } from "./stop.ts";
@@ -25,6 +28,8 @@ const SPILL_MAX_BYTES = 64 * 1024 * 1024;
 
 export interface SessionParts extends SessionKernelsParts, BookkeepingParts {
   now: () => number;
+  /** What the waiting cells of all sessions hold. */
+  queued?: QueueTotal;
   /** Told which files changed, after a cell and after a tool that writes. */
   filesChanged?: (session: Session, paths: string[]) => void;
 }
@@ -34,7 +39,7 @@ export interface RunOptions {
   env?: string;
   timeoutMs?: number;
   signal?: AbortSignal;
-  variables?: Record<string, Json | Uint8Array>;
+  variables?: Variables;
   /** Asks the user on behalf of `input()`. */
   onInput?: ExecuteOptions["onInput"];
   script?: ExecuteOptions["script"];
@@ -50,6 +55,7 @@ export interface RunOptions {
 /** One conversation with kernels: cells in turn, time limits, stopping, restarting, history. */
 export class Session {
   readonly #parts: SessionParts;
+  readonly #queue: CellQueue;
   #turns: Promise<void> = Promise.resolve();
   readonly #waiting = new Set<Run>();
   #current: Turn | undefined;
@@ -58,6 +64,8 @@ export class Session {
   readonly #books: Bookkeeping;
   /** Those under way and the newest; the others are in the history, where their pictures take no memory. */
   #runs: Run[] = [];
+  /** Those to whose records late output is still added. */
+  readonly #finished = new FinishedRuns();
   readonly #late = new LateOutputs();
   #closed = false;
   #finishedCells = 0;
@@ -69,6 +77,7 @@ export class Session {
   constructor(parts: SessionParts, losses?: Partial<Record<Language, string>>) {
     this.#parts = parts;
     this.#beganMs = parts.now();
+    this.#queue = new CellQueue(parts.record.id, parts.queued ?? new QueueTotal());
     this.#books = new Bookkeeping(parts);
     this.#kernels = new SessionKernels(parts, (kernel, reason) => this.#current?.lose(kernel, reason) ?? false, losses);
   }
@@ -104,10 +113,14 @@ export class Session {
     return this.busy ? 0 : this.#parts.now() - Date.parse(this.#parts.record.lastUsedAt);
   }
 
-  /** Queues a cell and returns at once. Cells run one after another, in the order of these calls. */
+  /**
+   * Queues a cell and returns at once. Cells run one after another, in the order of these calls. Throws `kernel_busy` when
+   * too many or too large ones wait already.
+   */
   execute(code: string, options: RunOptions = {}): Run {
     this.#refuseIfClosed();
-    const run = this.#queue({ code, language: options.language ?? "python" });
+    const leaveQueue = this.#queue.admit(code, options.variables);
+    const run = this.#addRun({ code, language: options.language ?? "python" });
     const cancel = () => void this.#stop(run, "cancelled");
     if (options.signal?.aborted) cancel();
     options.signal?.addEventListener("abort", cancel, { once: true });
@@ -117,13 +130,14 @@ export class Session {
       try {
         await this.#turn(run, (turn) => this.#runCell(turn, options));
       } finally {
+        leaveQueue();
         options.signal?.removeEventListener("abort", cancel);
       }
     });
     return run;
   }
 
-  #queue(source: RunSource): Run {
+  #addRun(source: RunSource): Run {
     const run = new Run(source, (runId) => this.#parts.store.openSpill(this.id, `${runId}.txt`, SPILL_MAX_BYTES));
     this.#runs = [...this.#runs.filter((other) => other.phase !== "finished"), run];
     this.#waiting.add(run);
@@ -137,11 +151,11 @@ export class Session {
   async adopt(signal: AbortSignal): Promise<boolean> {
     const languages = ["python", "bash"] as const;
     const found = await Promise.all(languages.map((language) => this.#kernels.of(language).adopt(signal)));
-    const last = (await this.history()).at(-1);
+    const last = (await this.cells()).at(-1);
     const adopted = last && found[languages.indexOf(last.language)];
     const cell = adopted?.newestCell;
     if (last && cell && last.code === cell.code && last.notices.includes(LOST_NOTICE)) {
-      const run = this.#queue(last);
+      const run = this.#addRun(last);
       run.journaled = true;
       run.notices.push("Cellwright was restarted while this cell ran; the cell was not disturbed.");
       this.#turns = this.#turns.then(() => this.#turn(run, (turn) => this.#resume(turn, adopted.kernel, cell.events)));
@@ -155,8 +169,21 @@ export class Session {
     return this.#current?.run ?? this.#runs.at(-1);
   }
 
+  /** All that ran so far, with what it showed: that may be very much. */
   history(): Promise<Execution[]> {
     return this.#parts.store.history(this.id);
+  }
+
+  /** All that ran so far, without what it showed. */
+  cells(): Promise<PastCell[]> {
+    return this.#parts.store.cells(this.id);
+  }
+
+  /** One of them with what it showed; by default the newest. */
+  async past(executionId?: string): Promise<Execution | undefined> {
+    const { store } = this.#parts;
+    const id = executionId ?? (await store.cells(this.id)).at(-1)?.id;
+    return id === undefined ? undefined : store.execution(this.id, id);
   }
 
   /** Stops the running cell, not those that wait behind it. Resolves when it has ended; undefined if none ran. */
@@ -185,7 +212,7 @@ export class Session {
   async close(reason: "closed" | "shutdown"): Promise<void> {
     this.#closed = true;
     await this.#endKernel(reason);
-    for (const run of this.#late.runs()) await this.#books.save(run);
+    await this.#saveLate();
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
@@ -223,8 +250,13 @@ export class Session {
 
   /** Late output that nobody has been shown yet. Asking for it counts as showing it. */
   takeLate(): LateOutput[] {
-    for (const run of this.#late.runs()) void this.#books.save(run);
+    void this.#saveLate();
     return this.#late.take();
+  }
+
+  /** Whether late output of a cell is added to it: the session lets go of older and larger ones. */
+  holds(run: Run): boolean {
+    return run.phase !== "finished" || this.#finished.get(run.id) === run;
   }
 
   /** Says that something else than a cell changed these files. */
@@ -255,6 +287,8 @@ export class Session {
     this.#finishedCells += 1;
     this.touch();
     settle();
+    this.#finished.add(run);
+    this.#releaseRuns();
   }
 
   async #runCell(turn: Turn, options: RunOptions): Promise<void> {
@@ -277,7 +311,7 @@ export class Session {
       if (obstacle) return this.#books.couldNotRun(run, obstacle);
       if (run.stopReason) return this.#books.neverRan(run);
     }
-    const onLate = (late: ExecutionEvent) => this.#addLate(run, late);
+    const onLate = this.#lateListener(run.label);
     const timeLimit = timeoutMs ?? this.#parts.defaultTimeoutMs;
     const { classic } = this.#parts;
     const commands = this.#parts.commands ? ("run" as const) : undefined;
@@ -340,8 +374,33 @@ export class Session {
     await Promise.all([...stopped, this.#turns]);
   }
 
-  #addLate(run: Run, event: ExecutionEvent): void {
-    if (run.phase !== "finished" || this.#late.add(run, event)) run.add(event);
+  /** Made apart from all else: a function that a kernel keeps for long keeps alive what is around it, too. */
+  #lateListener(label: CellLabel): (event: ExecutionEvent) => void {
+    return (event) => this.#addLate(label, event);
+  }
+
+  #addLate(label: CellLabel, event: ExecutionEvent): void {
+    const ending = this.#current?.run.id === label.executionId ? this.#current.run : undefined;
+    if (ending) ending.add(event);
+    if (ending || !this.#late.add(label, event)) return;
+    this.#finished.get(label.executionId)?.add(event);
+    this.#finished.grow(label.executionId, charsOf(event));
+    this.#releaseRuns();
+  }
+
+  /** Cells that are over are held only as long as they are few and small. */
+  #releaseRuns(): void {
+    const lateIds = this.#late.ids();
+    for (const run of this.#finished.release()) {
+      if (lateIds.includes(run.id)) void this.#books.save(run);
+    }
+    this.#runs = this.#runs.filter((run) => this.holds(run));
+  }
+
+  /** What came late is written to the records of the cells that are still held. */
+  async #saveLate(): Promise<void> {
+    const runs = this.#late.ids().flatMap((id) => this.#finished.get(id) ?? []);
+    await Promise.all(runs.map((run) => this.#books.save(run)));
   }
 
   #refuseIfClosed(): void {

@@ -7,12 +7,13 @@ import {
   type KernelInfo,
   ORPHAN_TTL_MS,
 } from "../kernels/kernel.ts";
-import type { SessionRecord } from "../store/store.ts";
+import { LOCAL_OWNER, type SessionRecord } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { buildSession, type SessionSettings } from "./build.ts";
 import { SessionFolders, type SessionFoldersParts } from "./folders.ts";
 import { Lifetimes, type LifetimesConfig } from "./lifetimes.ts";
 import { OneUse } from "./one-use.ts";
+import { QueueTotal } from "./queue.ts";
 import { Reserve } from "./reserve.ts";
 import type { Session } from "./session.ts";
 import { FRESH_KERNEL_NOW } from "./stop.ts";
@@ -20,8 +21,7 @@ import { FRESH_KERNEL_NOW } from "./stop.ts";
 /** A live kernel answers in milliseconds; one that is stuck in native code is taken over later, or not at all. */
 const ADOPTION_TIMEOUT_MS = 10_000;
 
-/** Whose sessions they are where nobody has to say who they are. */
-export const LOCAL_OWNER = "local";
+export { LOCAL_OWNER };
 
 export interface SessionsConfig extends SessionFoldersParts, LifetimesConfig, SessionSettings {
   maxSessions: number;
@@ -58,6 +58,7 @@ export class Sessions {
   readonly #oneUse: OneUse;
   readonly #savedUse = new Map<string, string>();
   readonly #fileWatchers = new Set<FileWatcher>();
+  readonly #queued = new QueueTotal();
   readonly #sweeper: NodeJS.Timeout;
   #disposed: Promise<void> | undefined;
 
@@ -399,6 +400,7 @@ export class Sessions {
       localOwner: LOCAL_OWNER,
       admit: () => this.#admit(),
       now: this.#now,
+      queued: this.#queued,
       filesChanged: (session: Session, paths: string[]) => {
         for (const watcher of this.#fileWatchers) watcher(session, paths);
       },

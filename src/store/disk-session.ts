@@ -1,30 +1,35 @@
-import { randomUUID } from "node:crypto";
-import { constants } from "node:fs";
-import { access, mkdir, open, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
-import { blobName } from "./blob-name.ts";
 import { checkFormat, FORMAT } from "./format.ts";
-import { Journal, type JournalRecord } from "./journal.ts";
-import { bringBack, putAside } from "./large-parts.ts";
+import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
+import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
+import { bringBack, type LargePart, putAside } from "./large-parts.ts";
 import { lost } from "./lost.ts";
-import type { SessionRecord } from "./store.ts";
+import type { PastCell, SessionRecord } from "./store.ts";
 import { ifThere, writing } from "./system-error.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
 export class DiskSession {
   readonly id: string;
   readonly folder: string;
+  readonly outputs: KeptOutputs;
   readonly #journal: Journal;
+  readonly #maxBytes: number;
   /** Began here and not finished yet: these are running, not lost. */
   readonly #running = new Set<string>();
   #saving: Promise<unknown> = Promise.resolve();
   #prepared: Promise<void> | undefined;
 
-  constructor(id: string, folder: string) {
+  /** `maxBytes`: what history and outputs may take together. */
+  constructor(id: string, folder: string, maxBytes: number) {
     this.id = id;
     this.folder = folder;
+    this.#maxBytes = maxBytes;
     this.#journal = new Journal(join(folder, "journal.ndjson"), id);
+    const besidesBytes = () => this.#journal.sizeBytes();
+    this.outputs = new KeptOutputs({ folder: join(folder, "outputs"), maxBytes, besidesBytes });
   }
 
   /** Makes the folders, unless a newer Cellwright made them otherwise. Once is enough. */
@@ -61,57 +66,44 @@ export class DiskSession {
   }
 
   async begin(execution: Execution): Promise<void> {
-    await this.#append("begin", execution);
+    await this.#append("begin", execution, (sizeBytes) => {
+      if (sizeBytes > this.#maxBytes) throw this.#full();
+    });
     this.#running.add(execution.id);
   }
 
-  async finish(execution: Execution): Promise<void> {
+  /** Returns what could not be kept, as sentences. */
+  async finish(execution: Execution): Promise<string[]> {
     this.#running.delete(execution.id);
     await this.#append("finish", execution);
+    return this.outputs.takeNotices();
   }
 
-  /** `isBusyElsewhere` says whether another live process may be running the newest cell at this moment. */
+  /** All cells without what they showed. `isBusyElsewhere`: another live process may be running the newest one now. */
+  async cells(isBusyElsewhere: boolean): Promise<PastCell[]> {
+    const cells: PastCell[] = [];
+    for await (const { execution, large, isLost } of this.#records(isBusyElsewhere)) {
+      const own = large.filter(({ place }) => !place.startsWith("outputs/"));
+      const { outputs: _, ...cell } = await this.#whole({
+        execution: { ...execution, outputs: [] },
+        large: own,
+        isLost,
+      });
+      cells.push(cell);
+    }
+    return cells;
+  }
+
+  /** One of them, with what it showed. */
+  async execution(id: string, isBusyElsewhere: boolean): Promise<Execution | undefined> {
+    for await (const record of this.#records(isBusyElsewhere, id)) return this.#whole(record);
+    return undefined;
+  }
+
   async history(isBusyElsewhere: boolean): Promise<Execution[]> {
-    const latest = new Map<string, JournalRecord>();
-    for (const record of await this.#journal.records()) {
-      const known = latest.get(record.execution.id);
-      if (known?.type === "finish" && record.type === "begin") continue;
-      latest.set(record.execution.id, record);
-    }
-    const newestId = [...latest.keys()].at(-1);
     const history: Execution[] = [];
-    for (const { type, execution, large } of latest.values()) {
-      const whole = await bringBack(execution, large ?? [], (name) => this.output(name));
-      const isRunning = this.#running.has(execution.id) || (isBusyElsewhere && execution.id === newestId);
-      history.push(type === "finish" || isRunning ? whole : lost(whole));
-    }
+    for await (const record of this.#records(isBusyElsewhere)) history.push(await this.#whole(record));
     return history;
-  }
-
-  /** Keeps bytes under a name made from them. */
-  async putOutput(bytes: Uint8Array, mimeType: string): Promise<string> {
-    const name = blobName(bytes, mimeType);
-    const path = this.outputPath(name);
-    const isThere = await access(path).then(
-      () => true,
-      () => false,
-    );
-    if (!isThere) await writing("an output", () => replaceFile(path, bytes));
-    return name;
-  }
-
-  async output(name: string): Promise<Uint8Array | undefined> {
-    const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
-    const handle = await ifThere(open(this.outputPath(name), flags));
-    try {
-      return await handle?.readFile();
-    } finally {
-      await handle?.close();
-    }
-  }
-
-  outputPath(name: string): string {
-    return join(this.folder, "outputs", name);
   }
 
   /** Ends all writing and closes the journal; a later write opens it again. */
@@ -121,15 +113,44 @@ export class DiskSession {
     await this.#journal.close();
   }
 
-  async #append(type: JournalRecord["type"], execution: Execution): Promise<void> {
-    const { execution: slim, large } = await putAside(execution, (bytes, mimeType) => this.putOutput(bytes, mimeType));
+  async *#records(isBusyElsewhere: boolean, onlyId?: string): AsyncGenerator<Slim> {
+    const entries = await this.#journal.index();
+    const newestId = [...entries.keys()].at(-1);
+    const wanted: Iterable<[string, JournalEntry | undefined]> =
+      onlyId === undefined ? entries : [[onlyId, entries.get(onlyId)]];
+    for (const [id, entry] of wanted) {
+      const record = entry && (await this.#journal.read(entry));
+      if (!record) continue;
+      const isRunning = this.#running.has(id) || (isBusyElsewhere && id === newestId);
+      const { type, execution, large = [] } = record;
+      yield { execution, large, isLost: type !== "finish" && !isRunning };
+    }
+  }
+
+  async #whole({ execution, large, isLost }: Slim): Promise<Execution> {
+    const whole = await bringBack(execution, large, (name) => this.outputs.read(name));
+    return isLost ? lost(whole) : whole;
+  }
+
+  #full(): CellwrightError {
+    return new CellwrightError(
+      "storage_full",
+      `The history of session \`${this.id}\` takes all the room that --disk-mb allows.`,
+      { hint: "Leave out session_id to start a new session, or raise --disk-mb. Nothing was run." },
+    );
+  }
+
+  async #append(type: JournalRecord["type"], execution: Execution, check?: (sizeBytes: number) => void): Promise<void> {
+    const { execution: slim, large } = await putAside(execution, (bytes, mimeType) =>
+      this.outputs.put(bytes, mimeType),
+    );
     const record: JournalRecord = large.length > 0 ? { type, execution: slim, large } : { type, execution: slim };
-    await writing("the session's journal", () => this.#journal.append(record));
+    await writing("the session's journal", () => this.#journal.append(record, check));
   }
 
   async #prepare(): Promise<void> {
     await this.checkFormat();
-    await writing("the session's folder", () => mkdir(this.outputPath(""), { recursive: true, mode: 0o700 }));
+    await writing("the session's folder", () => mkdir(this.outputs.folder, { recursive: true, mode: 0o700 }));
   }
 
   #recordPath(): string {
@@ -137,14 +158,10 @@ export class DiskSession {
   }
 }
 
-/** At every moment the file is either the old one or the new one, whole. */
-async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
-  const temporary = join(path, "..", `.${randomUUID()}.tmp`);
-  try {
-    await writeFile(temporary, bytes, { mode: 0o600, flag: "wx" });
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+/** As the journal has it. */
+interface Slim {
+  execution: Execution;
+  large: LargePart[];
+  /** Nobody wrote its end down. */
+  isLost: boolean;
 }

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { blobUri, isSessionId, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
 import { type Claimant, claim, holder, REFRESH_MS, refresh, release, thisClaimant } from "./claim.ts";
 import { DiskSession } from "./disk-session.ts";
-import { removeFolder } from "./remove-folder.ts";
 import { FileSpill } from "./spill.ts";
-import type { Blob, SessionRecord, Spill, Store } from "./store.ts";
+import type { Blob, PastCell, SessionRecord, Spill, Store } from "./store.ts";
 import { writing } from "./system-error.ts";
 
 /** Records read at the same time: enough to be quick, few enough to leave file descriptors to others. */
@@ -19,14 +19,14 @@ const READ_AT_ONCE = 32;
  * Opens, or makes, a store in plain files: `sessions/<id>/` for each session, unless these have a folder elsewhere;
  * `trash/` beside it for what is being removed.
  */
-export async function openDiskStore({ dataDir, sessionsDir, log }: DiskStoreParts): Promise<Store> {
+export async function openDiskStore({ dataDir, sessionsDir, maxSessionMb, log }: DiskStoreParts): Promise<Store> {
   const folders = {
     sessions: sessionsDir ?? join(dataDir, "sessions"),
     // On the same disk as the sessions: what is removed is renamed first.
     trash: sessionsDir === undefined ? join(dataDir, "trash") : join(sessionsDir, ".trash"),
   };
   for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true, mode: 0o700 });
-  const store = new DiskStore(folders, log, await thisClaimant());
+  const store = new DiskStore(folders, { log, maxSessionMb }, await thisClaimant());
   store.start();
   return store;
 }
@@ -35,6 +35,8 @@ export interface DiskStoreParts {
   dataDir: string;
   /** Where sessions live, if not in the data folder. */
   sessionsDir?: string | undefined;
+  /** What the history of one session and its outputs may take together. */
+  maxSessionMb?: number | undefined;
   log: Log;
 }
 
@@ -43,6 +45,7 @@ class DiskStore implements Store {
   readonly #trashDir: string;
   readonly #log: Log;
   readonly #claimant: Claimant;
+  readonly #maxSessionBytes: number;
   /** Sessions that are written to; of the others nothing is kept in memory. */
   readonly #open = new Map<string, DiskSession>();
   readonly #claimed = new Set<string>();
@@ -52,7 +55,12 @@ class DiskStore implements Store {
   #cleaning: Promise<void> | undefined;
   #refreshing: NodeJS.Timeout | undefined;
 
-  constructor(folders: { sessions: string; trash: string }, log: Log, claimant: Claimant) {
+  constructor(
+    folders: { sessions: string; trash: string },
+    { log, maxSessionMb = Number.POSITIVE_INFINITY }: Pick<DiskStoreParts, "log" | "maxSessionMb">,
+    claimant: Claimant,
+  ) {
+    this.#maxSessionBytes = maxSessionMb * 1024 * 1024;
     this.#sessionsDir = folders.sessions;
     this.#trashDir = folders.trash;
     this.#log = log;
@@ -105,27 +113,42 @@ class DiskStore implements Store {
     await session.begin(execution);
   }
 
-  async finish(sessionId: string, execution: Execution): Promise<void> {
-    await this.#kept(sessionId).finish(execution);
+  async finish(sessionId: string, execution: Execution): Promise<string[]> {
+    return this.#kept(sessionId).finish(execution);
   }
 
   async history(sessionId: string): Promise<Execution[]> {
-    const isElsewhere = !this.#claimed.has(sessionId) && (await this.claimedBy(sessionId)) !== undefined;
-    return this.#session(sessionId).history(isElsewhere);
+    return this.#session(sessionId).history(await this.#isElsewhere(sessionId));
+  }
+
+  async cells(sessionId: string): Promise<PastCell[]> {
+    return this.#session(sessionId).cells(await this.#isElsewhere(sessionId));
+  }
+
+  async execution(sessionId: string, executionId: string): Promise<Execution | undefined> {
+    return this.#session(sessionId).execution(executionId, await this.#isElsewhere(sessionId));
   }
 
   async putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string> {
     const session = await this.#prepared(sessionId);
-    return blobUri(sessionId, await session.putOutput(bytes, mimeType));
+    const name = await session.outputs.put(bytes, mimeType);
+    if (name === undefined) {
+      throw new CellwrightError("storage_full", "The output is too large to be kept within --disk-mb.");
+    }
+    return blobUri(sessionId, name);
   }
 
   openSpill(sessionId: string, name: string, maxBytes: number): Spill {
     const uri = blobUri(sessionId, name);
+    // Kept in memory from its first text on, so that what it takes is counted with the rest.
+    const { outputs } = this.#kept(sessionId);
     const onEnd = (error?: unknown) => {
       this.#spills.delete(uri);
+      outputs.spilled(name).catch((reason) => this.#log.warn(`session ${sessionId}: cannot make room`, reason));
       if (error) this.#log.warn(`session ${sessionId}: the full text of an output was cut short`, error);
     };
-    const spill = new FileSpill({ uri, path: this.#session(sessionId).outputPath(name), maxBytes, onEnd });
+    const limit = outputs.spillLimit(maxBytes);
+    const spill = new FileSpill({ uri, path: outputs.path(name), maxBytes: limit, onEnd });
     this.#spills.set(uri, spill);
     return spill;
   }
@@ -134,7 +157,7 @@ class DiskStore implements Store {
     const parsed = parseBlobUri(uri);
     if (!parsed) return undefined;
     this.#spills.get(uri)?.flush();
-    const bytes = await this.#session(parsed.sessionId).output(parsed.name);
+    const bytes = await this.#session(parsed.sessionId).outputs.read(parsed.name);
     return bytes && { bytes, mimeType: mimeTypeOf(parsed.name) };
   }
 
@@ -201,9 +224,13 @@ class DiskStore implements Store {
     }
   }
 
+  async #isElsewhere(sessionId: string): Promise<boolean> {
+    return !this.#claimed.has(sessionId) && (await this.claimedBy(sessionId)) !== undefined;
+  }
+
   #session(id: string): DiskSession {
     if (!isSessionId(id)) throw new CellwrightError("session_not_found", "There is no session with this id.");
-    return this.#open.get(id) ?? new DiskSession(id, join(this.#sessionsDir, id));
+    return this.#open.get(id) ?? new DiskSession(id, join(this.#sessionsDir, id), this.#maxSessionBytes);
   }
 
   /** For writing: its journal stays open until the session is released. */

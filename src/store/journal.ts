@@ -1,5 +1,5 @@
-import { writeSync } from "node:fs";
-import { type FileHandle, open, readFile } from "node:fs/promises";
+import { statSync, writeSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import type { Execution } from "../execution.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import type { LargePart } from "./large-parts.ts";
@@ -12,6 +12,17 @@ export interface JournalRecord {
   large?: LargePart[];
 }
 
+/** Where the newest line about a cell is. */
+export interface JournalEntry {
+  type: JournalRecord["type"];
+  offset: number;
+  bytes: number;
+}
+
+/** What is read of a journal at a time, to find its lines. */
+const CHUNK_BYTES = 256 * 1024;
+const LINE_END = 0x0a;
+
 const header = `${JSON.stringify({ cellwright: "journal", format: FORMAT })}\n`;
 
 /**
@@ -23,25 +34,55 @@ export class Journal {
   readonly #sessionId: string;
   #handle: FileHandle | undefined;
   #tail: Promise<unknown> = Promise.resolve();
+  /** Of the lines up to a place behind which others may have come. */
+  readonly #entries = new Map<string, JournalEntry>();
+  #indexedBytes = 0;
 
   constructor(path: string, sessionId: string) {
     this.#path = path;
     this.#sessionId = sessionId;
   }
 
-  append(record: JournalRecord): Promise<void> {
+  /** Nothing is written where `check`, given what the journal takes now, throws. */
+  append(record: JournalRecord, check?: (sizeBytes: number) => void): Promise<void> {
     const line = `${JSON.stringify(record)}\n`;
-    return this.#next(() => this.#write(line));
+    return this.#next(async () => {
+      check?.(this.sizeBytes());
+      await this.#write(line);
+    });
   }
 
-  /** Everything that can be read. */
-  records(): Promise<JournalRecord[]> {
+  /** Cells by id, in the order in which they began. No more than one line is in memory at a time. */
+  index(): Promise<ReadonlyMap<string, JournalEntry>> {
     return this.#next(async () => {
-      const text = (await ifThere(readFile(this.#path, "utf8"))) ?? "";
-      const [first = "", ...lines] = text.split("\n");
-      checkFormat(parsed(first)?.format, this.#sessionId);
-      return lines.map((line): unknown => parsed(line)).filter(isRecord);
+      const handle = await ifThere(open(this.#path, "r"));
+      try {
+        if (handle) await this.#readOn(handle);
+      } finally {
+        await handle?.close();
+      }
+      return new Map(this.#entries);
     });
+  }
+
+  /** Undefined: it is not there any more. */
+  read({ offset, bytes }: JournalEntry): Promise<JournalRecord | undefined> {
+    return this.#next(async () => {
+      const handle = await ifThere(open(this.#path, "r"));
+      try {
+        const line = Buffer.alloc(bytes);
+        const { bytesRead = 0 } = (await handle?.read(line, 0, bytes, offset)) ?? {};
+        const record: unknown = parsed(line.toString("utf8", 0, bytesRead));
+        return isRecord(record) ? record : undefined;
+      } finally {
+        await handle?.close();
+      }
+    });
+  }
+
+  /** What it takes on disk. Asked before each cell: another thread would take longer than the answer does. */
+  sizeBytes(): number {
+    return statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
   close(): Promise<void> {
@@ -49,6 +90,43 @@ export class Journal {
       await this.#handle?.close();
       this.#handle = undefined;
     });
+  }
+
+  async #readOn(handle: FileHandle): Promise<void> {
+    const { size } = await handle.stat();
+    // Another file has taken its place.
+    if (size < this.#indexedBytes) {
+      this.#entries.clear();
+      this.#indexedBytes = 0;
+    }
+    let pieces: Buffer[] = [];
+    for (let position = this.#indexedBytes; position < size; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size - position));
+      const { bytesRead } = await handle.read(chunk, 0, chunk.length, position);
+      if (bytesRead === 0) return;
+      let from = 0;
+      for (let end = chunk.indexOf(LINE_END); end !== -1 && end < bytesRead; end = chunk.indexOf(LINE_END, from)) {
+        const line = Buffer.concat([...pieces, chunk.subarray(from, end)]);
+        this.#take(line);
+        this.#indexedBytes += line.length + 1;
+        pieces = [];
+        from = end + 1;
+      }
+      pieces.push(chunk.subarray(from, bytesRead));
+      position += bytesRead;
+    }
+    // The last line may lack its end; the next time it is read again.
+    this.#take(Buffer.concat(pieces));
+  }
+
+  #take(line: Buffer): void {
+    const record: unknown = parsed(line.toString());
+    const offset = this.#indexedBytes;
+    if (offset === 0) checkFormat((record as Record<string, unknown> | undefined)?.format, this.#sessionId);
+    if (offset === 0 || !isRecord(record)) return;
+    const { type, execution } = record;
+    if (type === "begin" && this.#entries.get(execution.id)?.type === "finish") return;
+    this.#entries.set(execution.id, { type, offset, bytes: line.length });
   }
 
   #next<T>(work: () => Promise<T>): Promise<T> {

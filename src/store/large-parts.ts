@@ -3,6 +3,8 @@ import type { Execution } from "../execution.ts";
 /** Parts of an execution longer than this are files of their own: a journal line stays short enough to read. */
 const LARGE_CHARS = 16_384;
 
+const NOT_KEPT = "(not kept: it is too large)";
+
 /** Where a large part was, and which file has it now. */
 export interface LargePart {
   place: string;
@@ -10,7 +12,8 @@ export interface LargePart {
   as: "text" | "base64" | "json";
 }
 
-export type PutFile = (bytes: Uint8Array, mimeType: string) => Promise<string>;
+/** Undefined: there is no room for it. */
+export type PutFile = (bytes: Uint8Array, mimeType: string) => Promise<string | undefined>;
 export type GetFile = (name: string) => Promise<Uint8Array | undefined>;
 
 /** The execution with its large parts replaced by null, and the list to bring them back by. */
@@ -24,7 +27,9 @@ export async function putAside(
     if (json === undefined) return "(not kept: nested too deeply)";
     if (json.length <= LARGE_CHARS) return value;
     const content = fileContent(value, json, mimeType);
-    large.push({ place, as: content.as, file: await put(content.bytes, content.mimeType) });
+    const file = await put(content.bytes, content.mimeType);
+    if (file === undefined) return typeof value === "string" ? NOT_KEPT : null;
+    large.push({ place, as: content.as, file });
     return null;
   });
   return { execution: slim, large };

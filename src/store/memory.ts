@@ -2,9 +2,9 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Execution } from "../execution.ts";
+import { removeFolder } from "../remove-folder.ts";
 import { blobName, blobUri, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
 import { lost } from "./lost.ts";
-import { removeFolder } from "./remove-folder.ts";
 import { characterEnd } from "./spill.ts";
 import type { SessionRecord, Spill, Store } from "./store.ts";
 
@@ -18,6 +18,12 @@ export function openMemoryStore(): Store {
 
   function keep(sessionId: string, execution: Execution): void {
     entry(histories, sessionId, () => new Map()).set(execution.id, structuredClone(execution));
+  }
+
+  function kept(sessionId: string): Execution[] {
+    const executions = [...(histories.get(sessionId)?.values() ?? [])];
+    const isLost = ({ id, status }: Execution) => status === "running" && !running.get(sessionId)?.has(id);
+    return structuredClone(executions.map((execution) => (isLost(execution) ? lost(execution) : execution)));
   }
 
   async function removeSessionFolder(sessionId: string): Promise<void> {
@@ -43,12 +49,11 @@ export function openMemoryStore(): Store {
     async finish(sessionId, execution) {
       keep(sessionId, execution);
       entry(running, sessionId, () => new Set()).delete(execution.id);
+      return [];
     },
-    async history(sessionId) {
-      const kept = [...(histories.get(sessionId)?.values() ?? [])];
-      const isLost = ({ id, status }: Execution) => status === "running" && !running.get(sessionId)?.has(id);
-      return structuredClone(kept.map((execution) => (isLost(execution) ? lost(execution) : execution)));
-    },
+    history: async (sessionId) => kept(sessionId),
+    cells: async (sessionId) => kept(sessionId).map(({ outputs: _, ...cell }) => cell),
+    execution: async (sessionId, executionId) => kept(sessionId).find(({ id }) => id === executionId),
 
     async putBlob(sessionId, bytes, mimeType) {
       const uri = blobUri(sessionId, blobName(bytes, mimeType));

@@ -4,7 +4,7 @@ import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
 import { isSessionId } from "./blob-name.ts";
 import { Pushes } from "./pushes.ts";
-import type { Mirror, SessionRecord, Spill, Store } from "./store.ts";
+import type { Mirror, PastCell, SessionRecord, Spill, Store } from "./store.ts";
 
 export interface MirroredParts {
   /** On this machine: it is what is read, and it has everything. */
@@ -93,15 +93,24 @@ class MirroredStore implements Store {
     void this.#pushes.push(sessionId);
   }
 
-  async finish(sessionId: string, execution: Execution): Promise<void> {
-    await this.#store.finish(sessionId, execution);
+  async finish(sessionId: string, execution: Execution): Promise<string[]> {
+    const notices = await this.#store.finish(sessionId, execution);
     const pushed = this.#pushes.push(sessionId);
     // A server that is known to be away would make each reply late.
     if (!this.#pushes.isFailing) await within(this.#waitMs, pushed);
+    return notices;
   }
 
   history(sessionId: string): Promise<Execution[]> {
     return this.#store.history(sessionId);
+  }
+
+  cells(sessionId: string): Promise<PastCell[]> {
+    return this.#store.cells(sessionId);
+  }
+
+  execution(sessionId: string, executionId: string): Promise<Execution | undefined> {
+    return this.#store.execution(sessionId, executionId);
   }
 
   putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string> {

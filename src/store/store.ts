@@ -17,15 +17,25 @@ export interface Store {
   saveSession(record: SessionRecord): Promise<void>;
   /** Written before the cell runs. */
   begin(sessionId: string, execution: Execution): Promise<void>;
-  /** Written before the reply is sent; again for the same execution if late output arrived. */
-  finish(sessionId: string, execution: Execution): Promise<void>;
+  /**
+   * Written before the reply is sent; again for the same execution if late output arrived. Returns what could not be
+   * kept, as sentences for the reply.
+   */
+  finish(sessionId: string, execution: Execution): Promise<string[]>;
   /**
    * Executions in the order they began. One that is still running is as `begin` wrote it; one whose end nobody can write
    * any more, because its process is gone or released the session, has status `kernel_died` and says so in a notice.
    */
   history(sessionId: string): Promise<Execution[]>;
+  /** The same without what they showed, which may be far more than fits into memory. */
+  cells(sessionId: string): Promise<PastCell[]>;
+  /** One of them with what it showed. */
+  execution(sessionId: string, executionId: string): Promise<Execution | undefined>;
 
-  /** Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes twice give the same URI. */
+  /**
+   * Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes twice give the same URI. Older
+   * ones may give way to them; throws `storage_full` where they do not fit at all.
+   */
   putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string>;
   /** A text that is written while it comes, up to `maxBytes`; what is over that is dropped. */
   openSpill(sessionId: string, name: string, maxBytes: number): Spill;
@@ -53,6 +63,8 @@ export interface Mirror {
   forget(sessionId: string): Promise<void>;
 }
 
+export type PastCell = Omit<Execution, "outputs">;
+
 export interface Blob {
   bytes: Uint8Array;
   mimeType: string;
@@ -63,6 +75,9 @@ export interface Spill {
   write(text: string): void;
   close(): Promise<void>;
 }
+
+/** The owner of sessions where callers do not have to say who they are. */
+export const LOCAL_OWNER = "local";
 
 export interface SessionRecord {
   id: string;

@@ -1,5 +1,5 @@
 import { CellwrightError } from "../errors.ts";
-import type { Json, Language } from "../execution.ts";
+import type { Json, Language, Variables } from "../execution.ts";
 
 const MAX_IMAGE_BYTES = 10_000_000;
 
@@ -18,8 +18,8 @@ export function codeVariables(
   variables: Record<string, unknown> = {},
   images: string[] = [],
   language: Language = "python",
-): Record<string, Json | Uint8Array> {
-  const values: [string, Json | Uint8Array][] = [];
+): Variables {
+  const values: [string, Variables[string]][] = [];
   for (const [name, value] of Object.entries(variables)) {
     if (!isName[language](name)) {
       const whose = { python: "Python", bash: "shell" }[language];

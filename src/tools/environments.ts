@@ -13,8 +13,9 @@ const listEnvironments = defineTool({
     "Lists the Python environments that `env` of execute_code can name, with version and packages, ready or why not.",
   readOnly: true,
   input: z.object({}),
-  async run(_, { sessions, signal }) {
-    const environments = await sessions.environments(signal);
+  async run(_, { sessions, signal, local }) {
+    const all = await sessions.environments(signal);
+    const environments = local ? all : all.flatMap(withoutPaths);
     const data = { environments: environments.map(asData) };
     if (environments.length === 0) {
       const text = "There is no choice here: all sessions run in WebAssembly, without `env`.";
@@ -25,18 +26,32 @@ const listEnvironments = defineTool({
       kind,
       python,
       obstacle ? "not ready" : "ready",
-      path,
+      ...(local ? [path] : []),
     ]);
+    const columns = ["name", "kind", "Python", "state", ...(local ? ["path"] : [])];
     const details = environments.flatMap(detail);
     return {
       type: "text",
-      text: [table(["name", "kind", "Python", "state", "path"], rows), ...details].join("\n"),
+      text: [table(columns, rows), ...details].join("\n"),
       data,
     };
   },
 });
 
 export default [listEnvironments];
+
+/**
+ * As clients over HTTP see it: they may be anybody's, and paths tell of the users and projects of this machine. What can
+ * only be named by its path is left out; the reasons why one is not ready are full of paths, too.
+ */
+function withoutPaths(environment: Environment): Environment[] {
+  const { name, isDefault, obstacle } = environment;
+  const isPath = /[/\\]/.test(name);
+  if (isPath && !isDefault) return [];
+  const shown = isPath ? (name.split(/[/\\]+/).findLast(Boolean) ?? "default") : name;
+  const why = obstacle === undefined ? {} : { obstacle: "Not ready. `cellwright env list` on the server says why." };
+  return [{ ...environment, ...why, name: shown, path: "" }];
+}
 
 function detail({ name, packages, obstacle }: Environment): string[] {
   if (obstacle) return ["", `${name}: ${obstacle}`];
@@ -49,7 +64,7 @@ function asData({ name, kind, path, python, packages, obstacle, isDefault }: Env
   return {
     name,
     kind,
-    path,
+    ...(path === "" ? {} : { path }),
     python: python ?? null,
     packages,
     ready: obstacle === undefined,

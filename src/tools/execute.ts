@@ -61,6 +61,7 @@ const executeCode = defineTool({
       ),
     variables: z.record(z.string(), z.unknown()).optional().describe("JSON values the code finds as variables."),
   }),
+  packed: "variables",
   async run({ code, session_id, session_name, language, env, timeout_s, wait_s, images, variables }, context) {
     const values = codeVariables(variables, images, language);
     const wantsNew = session_id === undefined || ["", "0"].includes(String(session_id).trim());
@@ -139,9 +140,10 @@ function executionReply(session: Session, execution: Execution, late = session.t
   return { type: "execution", session, execution, late, queued: false };
 }
 
-/** All of a cell that has ended. Its own late output is in it already. */
+/** All of a cell that has ended. Its own late output is in it already, as long as the session holds it. */
 function wholeReply(session: Session, run: Run, late = session.takeLate()): ExecutionReply {
-  const others = late.filter(({ executionId }) => executionId !== run.id);
+  const isHeld = session.holds(run);
+  const others = late.filter(({ executionId }) => executionId !== run.id || !isHeld);
   run.look();
   return executionReply(session, run.snapshot(), others);
 }
@@ -159,8 +161,7 @@ function newsReply(session: Session, run: Run): ExecutionReply {
 }
 
 async function pastReply(session: Session, executionId: string | undefined): Promise<Reply> {
-  const history = await session.history();
-  const execution = executionId ? history.find(({ id }) => id === executionId) : history.at(-1);
+  const execution = await session.past(executionId);
   if (execution) return executionReply(session, execution);
   if (!executionId) return { type: "text", text: `No cell has run in session ${session.id} yet.` };
   throw new CellwrightError("execution_not_found", `Session \`${session.id}\` has no cell \`${executionId}\`.`);

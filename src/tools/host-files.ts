@@ -4,10 +4,11 @@ import { CellwrightError } from "../errors.ts";
 import { showBytes } from "../mcp/render/amounts.ts";
 import { defineTool, type ToolContext } from "../mcp/tool.ts";
 import { fileUri } from "../mcp/uri.ts";
+import { obeyedName } from "../obeyed.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import { keptOutput, pathArgument, refuseKeptOutputs } from "./kept-outputs.ts";
 import { refuseIfFull } from "./room.ts";
-import { obeyedName, secretName } from "./secret-names.ts";
+import { secretName } from "./secret-names.ts";
 import { findOpenSession, findSession, sessionArgument } from "./session-argument.ts";
 
 /** The file is in memory on its way. */
@@ -50,7 +51,8 @@ const importFile = defineTool({
 const exportFile = defineTool({
   name: "export_file",
   title: "Export file",
-  description: "Copies a file of a session to the user's own files.",
+  description:
+    "Copies a file of a session to the user's own files. Names that programs run or obey by themselves are refused; a file that is replaced is not executable afterwards.",
   readOnly: false,
   destructive: true,
   input: z.object({
@@ -104,6 +106,7 @@ async function asHostFile<T>(given: string, work: Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof CellwrightError)) throw error;
     if (error.code === "path_outside_session") throw refused(given, "it is no ordinary file below --files-dir", error);
+    if (error.code === "path_protected") throw refused(given, "programs outside of the sandbox run or obey it", error);
     if (error.code !== "file_not_found") throw error;
     const message = error.message.replace("in the workspace", "below --files-dir");
     throw new CellwrightError("file_not_found", message, { cause: error, hint: "Check host_path." });

@@ -15,25 +15,9 @@ const secrets: RegExp[] = [
   /^(cookies|login data|key4\.db|logins\.json)(\..*)?$/,
 ];
 
-/** What other programs run or obey without being asked: a file that is put there is code that runs on the user's machine. */
-const obeyed: RegExp[] = [
-  /^\.(git|hg|svn|husky|github|gitlab|circleci|vscode|idea|cursor|claude|codex|gemini|devcontainer)$/,
-  /^\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zshenv|zprofile|zlogin|inputrc|vimrc|exrc|gitconfig|gitmodules)$/,
-  /^\.(mcp\.json|cursorrules|pre-commit-config\.ya?ml|gitlab-ci\.yml|pythonrc(\.py)?|pdbrc)$/,
-  /^(claude|agents|gemini)\.md$/,
-  /^(sitecustomize|usercustomize|conftest)\.py$/,
-  /\.pth$/,
-  /^(node_modules|autostart|launchagents|systemd|cron\..*)$/,
-];
-
 /** The name in a path that usually holds a secret, if one does. */
 export function secretName(path: string): string | undefined {
   return namesIn(path).find((name) => secrets.some((pattern) => pattern.test(name.toLowerCase())));
-}
-
-/** The name in a path that a program on this machine would act on, if one would. */
-export function obeyedName(path: string): string | undefined {
-  return namesIn(path).find((name) => obeyed.some((pattern) => pattern.test(name.toLowerCase())));
 }
 
 /** Windows takes dots and spaces at the end of a name, and a stream after a colon, for the name without them. */

@@ -12,7 +12,13 @@ const MAX_SORTED = 10_000;
 /** Entries in the order of a file tree: sorted by name, what is in a folder right after it. */
 export function listFolder(
   folder: Folder,
-  options: { prefix: string; recursive: boolean; limit: number },
+  options: {
+    prefix: string;
+    recursive: boolean;
+    limit: number;
+    /** What is not worth showing. */
+    isHidden?: (path: string, stats: BigIntStats, folder: Folder, name: Name) => boolean;
+  },
 ): { entries: FileEntry[]; more: boolean } {
   const entries: FileEntry[] = [];
   const more = !inside(folder, options.prefix, 0);
@@ -22,7 +28,7 @@ export function listFolder(
     const { sorted, all } = sortedNames(current);
     for (const name of sorted) {
       const stats = look(current, name);
-      if (!stats) continue;
+      if (!stats || options.isHidden?.(`${prefix}${name}`, stats, current, name)) continue;
       if (entries.length === options.limit) return false;
       const entry = described(`${prefix}${name}`, stats);
       entries.push(entry);

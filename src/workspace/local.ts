@@ -1,14 +1,16 @@
-import { existsSync } from "node:fs";
+import { type BigIntStats, existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CellwrightError } from "../errors.ts";
+import { liftablePaths } from "../obeyed.ts";
 import { type Picture, takePicture } from "./changes.ts";
 import { compare } from "./compare.ts";
-import type { Folder, OpenFolder } from "./folder.ts";
+import { entries, type Folder, type Name, type OpenFolder } from "./folder.ts";
 import { listFolder } from "./list.ts";
 import { mimeTypeOf } from "./mime.ts";
 import { notFound, type OpenOptions, openPath, type Place } from "./open.ts";
 import { openFolder as bestOpenFolder } from "./open-folder.ts";
 import { namesOf, outside, shown } from "./path.ts";
+import { type Protected, ProtectedPlaces } from "./protected-places.ts";
 import { ordinary, readWhole } from "./read.ts";
 import { explain } from "./refusals.ts";
 import { removeTree } from "./remove.ts";
@@ -17,8 +19,19 @@ import { failedWith } from "./system-error.ts";
 import type { Workspace } from "./workspace.ts";
 import { writeWhole } from "./write.ts";
 
+export interface LocalWorkspaceOptions {
+  openFolder?: OpenFolder;
+  /** What may be read here but not changed. */
+  protect?: (() => Protected) | undefined;
+  /** Whether a file that is replaced stays executable. */
+  keepExecutable?: boolean;
+}
+
 /** A workspace that is a folder on this machine. A cell may do anything to it at any time, also while we look. */
-export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOpenFolder): Workspace {
+export function openLocalWorkspace(root: string, options: LocalWorkspaceOptions = {}): Workspace {
+  const { openFolder = bestOpenFolder, protect, keepExecutable } = options;
+  const guard = () => protect && new ProtectedPlaces(protect());
+
   async function opened<T>(path: string, options: Omit<OpenOptions, "openFolder">, use: (place: Place) => Promise<T>) {
     const place = openPath(root, path, { ...options, openFolder });
     try {
@@ -57,7 +70,7 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
         if (!stats.isDirectory()) throw new CellwrightError("invalid_input", `\`${shown(path)}\` is not a folder.`);
         const inside = folder.enter(name);
         try {
-          return listFolder(inside, { prefix, recursive, limit });
+          return listFolder(inside, { prefix, recursive, limit, isHidden: protect && isPlaceholder });
         } finally {
           inside.close();
         }
@@ -73,11 +86,13 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
     },
 
     async write(path, bytes) {
-      return opened(path, { create: true }, (place) => writeWhole(place, path, bytes));
+      return opened(path, { create: true, guard: guard() }, (place) =>
+        writeWhole(place, path, bytes, { keepExecutable }),
+      );
     },
 
     async remove(path) {
-      return opened(path, { keepLastLink: true }, async ({ folder, name, stats }) => {
+      return opened(path, { keepLastLink: true, guard: guard() }, async ({ folder, name, stats }) => {
         if (!stats) throw notFound(path, folder, name);
         if (name === ".") throw outside(path, "the workspace itself cannot be removed");
         await removeTree(folder, name);
@@ -98,4 +113,16 @@ export function openLocalWorkspace(root: string, openFolder: OpenFolder = bestOp
 
     hostPath: (path) => join(resolve(root), ...namesOf(path)),
   };
+}
+
+/** An empty folder of a name that nobody may write to is a mount point of ours, or as good as none. */
+function isPlaceholder(path: string, stats: BigIntStats, folder: Folder, name: Name): boolean {
+  if (!stats.isDirectory() || !liftablePaths.has(path)) return false;
+  const inside = folder.enter(name);
+  try {
+    for (const _ of entries(inside)) return false;
+    return true;
+  } finally {
+    inside.close();
+  }
 }

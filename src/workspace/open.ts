@@ -2,6 +2,7 @@ import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
 import type { CellwrightError } from "../errors.ts";
 import { at, entries, type Folder, look, type OpenFolder } from "./folder.ts";
 import { MAX_DEPTH, namesOf, outside } from "./path.ts";
+import type { ProtectedPlaces } from "./protected-places.ts";
 import { explain, missing } from "./refusals.ts";
 import { failedWith } from "./system-error.ts";
 
@@ -22,6 +23,8 @@ export interface OpenOptions {
   create?: boolean;
   /** Stop at a link in the last part instead of following it, to remove it. */
   keepLastLink?: boolean;
+  /** For what is going to be changed: what must stay as it is. */
+  guard?: ProtectedPlaces | undefined;
 }
 
 /** As many as Linux follows before it says ELOOP. */
@@ -45,6 +48,7 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
   try {
     if (options.create) mkdirSync(root, { recursive: true, mode: 0o700 });
     trail.push(options.openFolder(root));
+    options.guard?.entered(top(trail), path);
     for (;;) {
       const folder = top(trail);
       const name = pending.pop();
@@ -55,6 +59,7 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
         walked.pop();
         continue;
       }
+      options.guard?.named(folder, name, path);
       const stats = look(folder, name);
       const last = pending.length === 0;
       if (stats?.isSymbolicLink() && !(last && options.keepLastLink)) {
@@ -66,13 +71,18 @@ export function openPath(root: string, path: string, options: OpenOptions): Plac
         pending.push(...steps.reverse());
         continue;
       }
-      if (last) return { folder, name, path: [...walked, name].join("/"), stats, close };
+      if (last) {
+        options.guard?.found(stats, path);
+        return { folder, name, path: [...walked, name].join("/"), stats, close };
+      }
       if (!stats) {
         if (!options.create) throw notFound(path, folder, name);
         make(folder, name);
       }
       if (trail.length > MAX_DEPTH) throw outside(path, "the links in it lead too deep");
-      trail.push(folder.enter(name));
+      const next = folder.enter(name);
+      trail.push(next);
+      options.guard?.entered(next, path);
       walked.push(name);
     }
   } catch (error) {

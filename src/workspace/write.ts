@@ -10,8 +10,16 @@ import { temporaryName } from "./temporary.ts";
 const writeAll = promisify(writeFile) as (fd: number, bytes: Uint8Array) => Promise<void>;
 const close = promisify(closeCallback);
 
-/** Puts a whole file in place at once, so that nobody sees half of it. */
-export async function writeWhole(place: Place, path: string, bytes: Uint8Array): Promise<{ created: boolean }> {
+/**
+ * Puts a whole file in place at once, so that nobody sees half of it. A script stays executable when it is edited, unless
+ * that is somebody else's to decide.
+ */
+export async function writeWhole(
+  place: Place,
+  path: string,
+  bytes: Uint8Array,
+  { keepExecutable = true }: { keepExecutable?: boolean } = {},
+): Promise<{ created: boolean }> {
   if (place.name === ".") throw new CellwrightError("invalid_input", `\`${shown(path)}\` is a folder, not a file.`);
   if (place.stats) ordinary(place.stats, path);
   const temporary = at(place.folder, temporaryName());
@@ -20,8 +28,7 @@ export async function writeWhole(place: Place, path: string, bytes: Uint8Array):
   try {
     try {
       await writeAll(fd, bytes);
-      // A script stays executable when it is edited.
-      if (place.stats) fchmodSync(fd, (Number(place.stats.mode) & 0o700) | 0o600);
+      if (place.stats && keepExecutable) fchmodSync(fd, (Number(place.stats.mode) & 0o700) | 0o600);
     } finally {
       await close(fd);
     }

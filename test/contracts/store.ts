@@ -69,6 +69,24 @@ export function testStore({ name, open }: { name: string; open: () => Promise<St
         expect(await store.history("s1")).toEqual([late]);
       });
 
+      test("of which cells can be had without what they showed, and one of them with it", async () => {
+        const outputs: Execution["outputs"] = [{ type: "display", data: { "text/html": "x".repeat(50_000) } }];
+        const code = `# ${"long ".repeat(10_000)}`;
+        const files: Execution["files"] = [{ path: "a", change: "created", sizeBytes: 1, mimeType: "text/plain" }];
+        const shown = execution("a", { code, outputs, files });
+        await store.begin("s1", { ...shown, status: "running", outputs: [], files: [] });
+        expect(await store.cells("s1")).toMatchObject([{ id: "a", code, files: [] }]);
+        await store.finish("s1", shown);
+        await store.finish("s1", execution("b"));
+        const { outputs: _, ...cell } = shown;
+        const [first, second] = await store.cells("s1");
+        expect(first).toEqual(cell);
+        expect(second).not.toHaveProperty("outputs");
+        expect(await store.execution("s1", "a")).toEqual(shown);
+        expect(await store.execution("s1", "c")).toBeUndefined();
+        expect(await store.cells("never-seen")).toEqual([]);
+      });
+
       test("of a cell that still runs, as running", async () => {
         await store.claim("s1");
         await store.begin("s1", execution("a", { status: "running" }));

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { JsonText } from "../../src/json-text.ts";
 import { createHandProvider } from "../support/hand-kernel.ts";
 import { createWorld } from "./support.ts";
 
@@ -45,7 +46,18 @@ describe("images", () => {
 describe("variables", () => {
   test("are passed as values", async () => {
     const variables = { größe: 1.5, rows: [{ a: null }], _x: "text" };
-    expect((await given({ variables })).given).toEqual(variables);
+    const wanted = structuredClone(variables);
+    const { given: values } = await given({ variables });
+    expect(JSON.parse(JSON.stringify(values))).toEqual(wanted);
+  });
+
+  test("are text from the start, for whoever else holds the request: as values they take far more memory", async () => {
+    const variables = { rows: [[], [1]], map: { a: {} }, text: "as it is", none: null, count: 2 };
+    const { given: values } = await given({ variables });
+    const packed = { rows: new JsonText("[[],[1]]"), map: new JsonText('{"a":{}}') };
+    const { text, none, count } = variables;
+    expect(variables).toEqual({ ...packed, text, none, count });
+    expect(values).toEqual(variables);
   });
 
   test.each(["1a", "a-b", "", "class", "None", "a b", "a\n"])("refuses the name %j", async (name) => {

@@ -39,3 +39,27 @@ test("list_environments says so where there is only WASM", async () => {
   const { text } = await createWorld().call("list_environments");
   expect(text).toContain("all sessions run in WebAssembly");
 });
+
+test("list_environments tells clients over HTTP no path of this machine", async () => {
+  const byPath = { ...analysis, name: "/home/u/other/analysis", isDefault: false };
+  const chosen = { ...analysis, name: "/home/u/envs/analysis" };
+  const broken = { ...bare, obstacle: "`/opt/conda/envs/bare/bin/python` is not there." };
+  const provider = { ...createFakeProvider(), environments: async () => [chosen, byPath, broken] };
+  const { text, structuredContent } = await createWorld({ provider, options: { structured: true } }).call(
+    "list_environments",
+    {},
+    { local: false },
+  );
+  expect(text).toBe(
+    [
+      "name                kind   Python  state",
+      "analysis (default)  venv   3.12.1  ready",
+      "bare                conda  –       not ready",
+      "",
+      "analysis: numpy 2.4.6, pandas 3.1.1",
+      "",
+      "bare: Not ready. `cellwright env list` on the server says why.",
+    ].join("\n"),
+  );
+  expect(JSON.stringify(structuredContent ?? {})).not.toMatch(/home|opt|"path"/);
+});

@@ -1,15 +1,16 @@
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { obeyedName, secretName } from "../../src/tools/secret-names.ts";
-import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import { obeyedName } from "../../src/obeyed.ts";
+import { secretName } from "../../src/tools/secret-names.ts";
+import { openHostFiles } from "../../src/workspace/host-files.ts";
 import { createWorld, temporaryFolder } from "./support.ts";
 
 async function startSession({ local = true, options = {} } = {}) {
   const dir = temporaryFolder();
   const world = createWorld({ options });
   const session = await world.sessions.create("local");
-  const hostFiles = openLocalWorkspace(dir);
+  const hostFiles = openHostFiles(dir, []);
   const call = (name: string, args: Record<string, unknown>) =>
     world.call(name, { session_id: session.id, ...args }, { hostFiles, local });
   const read = async (path: string) =>
@@ -79,6 +80,24 @@ describe("export_file", () => {
     const far = await startSession({ local: false });
     await far.session.workspace.write("out.csv", Buffer.from("1\n"));
     expect((await far.call("export_file", { host_path: "out.csv" })).text).toBe("Copied out.csv to out.csv (2 B).");
+  });
+
+  test("a file that it replaces is not executable any more", async () => {
+    const { call, dir, session } = await startSession();
+    await writeFile(join(dir, "run"), "#!/bin/sh\n", { mode: 0o755 });
+    await session.workspace.write("run", Buffer.from("#!/bin/sh\nid\n"));
+    await call("export_file", { host_path: "run", overwrite: true });
+    expect((await stat(join(dir, "run"))).mode & 0o111).toBe(0);
+  });
+
+  test("refuses what is protected also when a link leads there", async () => {
+    const { call, dir, session } = await startSession();
+    await mkdir(join(dir, ".vscode"));
+    await symlink(".vscode", join(dir, "v"));
+    await session.workspace.write("tasks.json", Buffer.from("{}"));
+    const refused = await call("export_file", { host_path: "v/tasks.json" });
+    expect(refused.code).toBe("host_path_refused");
+    expect(refused.text).toContain("outside of the sandbox");
   });
 
   test("never replaces a file unless told to", async () => {
@@ -151,9 +170,30 @@ test.each(["data.csv", "environment.yml", "env/readme.txt", "keys.csv", "monkey.
   },
 );
 
-test.each([".git/config", ".bashrc", "x/.husky/pre-commit", "node_modules/a/index.js", ".mcp.json", "CLAUDE.md"])(
-  "programs act on %s",
+test.each([
+  ".git/config",
+  ".bashrc",
+  "x/.husky/pre-commit",
+  "node_modules/a/index.js",
+  ".mcp.json",
+  "CLAUDE.md",
+  ".venv/bin/python",
+  "sub/venv/lib/x.py",
+  "lib/site-packages/numpy/__init__.py",
+  "sitecustomize/__init__.py",
+  "usercustomize.py",
+  "SiteCustomize.pyc",
+  "a.pth",
+  "tests/conftest.py",
+  ".Git/hooks/x",
+  "HEAD",
+])("programs act on %s", (path) => {
+  expect(obeyedName(path)).toBeDefined();
+});
+
+test.each(["data.csv", "src/config", "environment.yml", "venv.txt", "site.py", "results/hooks/a.txt", "head.csv"])(
+  "no program acts on %s",
   (path) => {
-    expect(obeyedName(path)).toBeDefined();
+    expect(obeyedName(path)).toBeUndefined();
   },
 );

@@ -16,6 +16,7 @@ import { openMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { toolGroups } from "../../src/tools/index.ts";
 import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createFakeProvider, type FakeProvider } from "../support/fake-kernel.ts";
 
 export interface World<Provider extends KernelProvider = FakeProvider> {
@@ -37,7 +38,11 @@ export interface Shown extends ToolResult {
 }
 
 /** The tools over the real engine with fake kernels, as a client gets to see them. */
-export function createWorld(parts?: { options?: Partial<Options>; store?: Store }): World;
+export function createWorld(parts?: {
+  options?: Partial<Options>;
+  store?: Store;
+  openWorkspace?: (dir: string) => Workspace;
+}): World;
 export function createWorld<Provider extends KernelProvider>(parts: {
   provider: Provider;
   options?: Partial<Options>;
@@ -47,17 +52,19 @@ export function createWorld({
   provider = createFakeProvider(),
   options: changed,
   store = openMemoryStore(),
+  openWorkspace = openLocalWorkspace,
 }: {
   provider?: KernelProvider;
   options?: Partial<Options>;
   store?: Store;
+  openWorkspace?: (dir: string) => Workspace;
 } = {}): World<KernelProvider> {
   const options = { ...defaultOptions(), ...changed };
   const log = createLog("silent");
   const sessions = new Sessions({
     provider,
     store,
-    openWorkspace: openLocalWorkspace,
+    openWorkspace,
     log,
     defaultTimeoutMs: 10_000,
     ttlMs: 0,

@@ -22,7 +22,7 @@ for (const { name, openFolder } of ways) {
       const base = mkdtempSync(join(tmpdir(), "cellwright-ws-"));
       mkdirSync(join(base, "root"));
       return {
-        workspace: openLocalWorkspace(join(base, "root"), openFolder),
+        workspace: openLocalWorkspace(join(base, "root"), { openFolder }),
         close: async () => rmSync(base, { recursive: true, force: true }),
       };
     },
@@ -31,7 +31,7 @@ for (const { name, openFolder } of ways) {
   testPlanted({
     name,
     open: (root) => ({
-      workspace: openLocalWorkspace(root, openFolder),
+      workspace: openLocalWorkspace(root, { openFolder }),
       openFiles: () => readdirSync("/proc/self/fd").length,
       close: async () => {},
     }),

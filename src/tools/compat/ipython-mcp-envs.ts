@@ -37,6 +37,9 @@ export function isSameInterpreter(one: string, other: string): boolean {
 function problemText(label: string, look: EnvironmentLook, obstacle: NonNullable<EnvironmentLook["obstacle"]>): string {
   switch (obstacle.kind) {
     case "no_python":
+      // There is none yet at all, and the path of one that nobody made would not help.
+      if (look.kind === "managed")
+        return `There is no Python environment yet: ${plain(obstacle.hint)}, then try again.`;
       return `python interpreter not found at ${look.python} for env '${label}'`;
     case "no_answer":
       return `timed out probing ipykernel in env '${label}'`;
@@ -45,6 +48,11 @@ function problemText(label: string, look: EnvironmentLook, obstacle: NonNullable
     case "other":
       return `${obstacle.message} ${obstacle.hint}`;
   }
+}
+
+/** A hint as a part of a sentence. */
+function plain(hint: string): string {
+  return hint.replace(/\.$/, "").replace(/^[A-Z]/, (letter) => letter.toLowerCase());
 }
 
 function installHint({ kind, path, python }: EnvironmentLook): string {

@@ -85,7 +85,7 @@ const uploadFilePath = defineTool({
   },
   run: ({ session_id, host_path, destination_path, overwrite }, context) =>
     inSession({ session_id, path: destination_path }, context, "Upload by path failed", async ({ session, file }) => {
-      const host = await findHostFile(host_path, context.options);
+      const host = await findHostFile(host_path, context);
       if ("error" in host) throw new Told(host.error);
       if (!overwrite && (await isThere(session, file))) {
         throw new Told(`Destination already exists: ${destination_path} (set overwrite=True to replace)`);

@@ -10,8 +10,18 @@ const MAX_BYTES = 100 * 1024 * 1024;
 /** A file of this machine that may be uploaded, or why not. */
 export type HostFile = { error: string } | { path: string };
 
-export async function findHostFile(hostPath: string, options: Options): Promise<HostFile> {
+/** `local`: the client has started us, so that the working directory is the one it works in. */
+export async function findHostFile(
+  hostPath: string,
+  { options, local }: { options: Options; local: boolean },
+): Promise<HostFile> {
   if (!isAbsolute(hostPath)) return { error: `Host path must be absolute: ${hostPath}` };
+  const { allowedDir, allowAll } = options;
+  if (!local && !allowAll && allowedDir.length === 0) {
+    return {
+      error: "Files of the server's machine cannot be uploaded over HTTP unless it is started with --allowed-dir",
+    };
+  }
   const path = await resolved(hostPath);
   if (!(await isAllowed(path, options))) {
     return { error: `Path '${hostPath}' is outside allowed upload directories` };

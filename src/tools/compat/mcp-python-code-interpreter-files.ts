@@ -32,7 +32,7 @@ export function isReported({ path, change }: FileChange): boolean {
 /** All that replies told of and that is still there. */
 export async function reportedFiles(session: Session): Promise<FileRef[]> {
   const told = new Set(
-    (await session.history()).flatMap(({ files }) => files.filter(isReported).map(({ path }) => path)),
+    (await session.cells()).flatMap(({ files }) => files.filter(isReported).map(({ path }) => path)),
   );
   const { entries } = await session.workspace.list(".", { recursive: true });
   return entries

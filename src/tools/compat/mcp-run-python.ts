@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Json } from "../../execution.ts";
+import type { Variables } from "../../execution.ts";
 import { defineTool, type ExactBlock, type ToolContext } from "../../mcp/tool.ts";
 import type { Toolset } from "../../mcp/toolset.ts";
 import { runScript } from "../../session/script.ts";
@@ -36,6 +36,7 @@ const runPythonCode = defineTool({
     },
     describe: description,
   },
+  packed: "global_variables",
   async run({ python_code, global_variables }, { sessions, options, owner, signal, tell }) {
     const mode: ReturnMode = options.returnMode;
     const result = await sessions.once(owner, signal, (session) =>
@@ -67,14 +68,9 @@ The code will be executed with ${kernel}.
 }
 
 /** A program is always the main one. */
-export function globalsOf(variables: Record<string, unknown>): Record<string, Json> {
-  const { __name__, ...rest } = variables as Record<string, Json>;
+export function globalsOf(variables: Record<string, unknown>): Variables {
+  const { __name__, ...rest } = variables as Variables;
   return rest;
-}
-
-/** The whole network is the public one here: through the proxy, which lets nothing else through that is not named. */
-export function publicHosts(host: string): string[] {
-  return host === "*" ? ["*:80", "*:443"] : [host];
 }
 
 /** Pictures, and the files that were written to be returned. */
@@ -125,7 +121,6 @@ export const toolset: Toolset = {
   },
   commandLine: {
     defaults: { kernel: "wasm", timeout: 60_000, port: 3001, warm: 2 },
-    settle: (options) => ({ ...options, allowNet: options.allowNet.flatMap(publicHosts) }),
     modes: {
       "streamable-http": { command: "serve" },
       "streamable-http-stateless": { command: "serve", settings: { stateless: true } },
