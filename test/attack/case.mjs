@@ -8,6 +8,8 @@ export class Failure extends Error {
 }
 /** A control that did not succeed: the probe proves nothing. */
 export class Invalid extends Error {}
+/** A control that only root can do: as an ordinary user the probe is tried all the same. */
+export class NeedsRoot extends Error {}
 
 export function expect(condition, message) {
   if (!condition) throw new Failure(message);

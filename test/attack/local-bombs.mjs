@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, inLanes, protects, proves, short, timed, until } from "./case.mjs";
 import { forBoth, inPython, MEMORY_MB, PIDS, patience, sessionIn, startLocal } from "./local-stage.mjs";
 import { descendants, isAlive, rssMb } from "./server.mjs";
+import { JAILED } from "./tier.mjs";
 
 /** A session that was stopped takes the next cell soon. */
 const ADMIT_MS = 7_000;
@@ -261,7 +262,7 @@ const b23 = forBoth((language) => ({
   class: "A2*",
   what: "10 000 threads and descriptors, many files, deep folders; then closed within 10 s",
   async probe(stage) {
-    const args = ["--jail", "bwrap", "--memory-mb", "512", "--disk-mb", "512", "--pids", String(PIDS), "--warm", "0"];
+    const args = [...JAILED, "--memory-mb", "512", "--disk-mb", "512", "--pids", String(PIDS), "--warm", "0"];
     const server = await stage.ownServer((env) => startLocal({ args, env }));
     for (const [name, code] of Object.entries(masses(stage))) {
       const session = await sessionIn(stage, server, language);

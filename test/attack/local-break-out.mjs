@@ -1,14 +1,20 @@
 // Cases of one form for kernels that are processes: many ways to one goal, tried behind the walls and without them.
-import { expect, proves, short, until } from "./case.mjs";
+import { expect, NeedsRoot, proves, short, until } from "./case.mjs";
 import { attackerIn, forBoth, tryAll } from "./local-stage.mjs";
+import { isApart } from "./tier.mjs";
+
+const isRoot = process.getuid?.() === 0;
 
 /**
  * `ways` are Python (see local-probe.py) that sets `out`; each has to succeed with `--jail none`. `hopes` are tried behind
  * the walls only: they are known not to work without walls either, or would do harm there. `shellWays` are for bash.
  *
+ * `openOnLandlock`: ways that Landlock cannot close, by name, with the reason: what they tell is no content of a file, and
+ * they change nothing.
+ *
  * A way succeeds if the flag, a secret or `GOT` comes out. `effect` says what else must not have happened.
  */
-export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, needs }) {
+export function breakOut({ id, what, prepare, ways, hopes = () => ({}), openOnLandlock = {}, effect, needs }) {
   const make = (language) => ({
     id,
     class: "S5",
@@ -21,9 +27,14 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
       const tries = { ...ways(place, language), ...hopes(place, language) };
       const hits = stage.canary.hits;
       const { told, isComplete, reply } = await tryAll(session, tries);
-      for (const [name, text] of Object.entries(told))
-        expect(!leaks(text, place), `${name} got through: ${short(text, 200)}`);
-      expect(!leaks(reply.whole, place), "something got through");
+      const through = Object.keys(told).filter((name) => leaks(told[name], place));
+      const open = through.filter((name) => !isApart && name in openOnLandlock);
+      const broken = through.filter((name) => !open.includes(name));
+      expect(broken.length === 0, broken.map((name) => `${name} got through: ${short(told[name], 200)}`).join("; "));
+      // Of what is open only the mark of its success may have come out, and no secret.
+      const secrets = open.length > 0 ? [place.flag, ...place.secrets] : ["GOT-THROUGH", place.flag, ...place.secrets];
+      expect(!secrets.some((secret) => reply.whole.includes(secret)), "something got through");
+      for (const name of open) stage.note(`${name}: ${openOnLandlock[name]}`);
       expect(isComplete, `the tries ended early: ${short(reply.text.slice(-300))}`);
       expect(stage.canary.hits === hits, "somebody was reached outside");
       const after = await session.run(language === "python" ? "6 * 7" : "echo $((6 * 7))");
@@ -37,13 +48,20 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
       const session = await attackerIn(stage, server, language);
       const tries = ways(place, language);
       const { told, reply } = await tryAll(session, tries);
-      for (const name of Object.keys(tries))
-        proves(leaks(told[name] ?? "", place), `${name}: ${short(told[name] ?? reply.text.slice(-300), 200)}`);
+      const working = Object.keys(tries).filter((name) => leaks(told[name] ?? "", place));
+      const failed = Object.keys(tries).filter((name) => !working.includes(name));
+      // What the machine refuses an ordinary user without any walls of ours says nothing about them.
+      const count = failed.every((name) => !isRoot && /^$|DENIED/.test(told[name] ?? "?")) ? 0 : failed.length;
+      proves(
+        count === 0,
+        failed.map((name) => `${name}: ${short(told[name] ?? reply.text.slice(-300), 200)}`).join("; "),
+      );
+      if (working.length === 0) throw new NeedsRoot("none of its ways works for an ordinary user without walls");
       // A process that was told to end needs a moment for it.
       await until("the effect outside", async () => !effect || (await effect(place, session))).catch(({ message }) =>
         proves(false, message),
       );
-      return `${Object.keys(tries).length} ways work`;
+      return `${working.length} ways work`;
     },
   });
   return forBoth(make);

@@ -6,6 +6,7 @@ import { expect, protects, proves, short, sleep, timed, until } from "./case.mjs
 import { runsAgain, unlimited } from "./local-bombs.mjs";
 import { DISK_MB, forBoth, inPython, PIDS, patience, sessionIn, startLocal } from "./local-stage.mjs";
 import { smallDisk } from "./stage.mjs";
+import { JAILED } from "./tier.mjs";
 
 /** 8 MB each 25 ms: about as fast as a real disk, so that it matters how often somebody looks. All stop at 400 MB. */
 const pour = (target) => `block = bytes(8_000_000)
@@ -29,10 +30,10 @@ const diskBombs = {
   "many files": `${pour(writeTo('f"f{i}"'))}pour()`,
   "one file": `${pour('open("x", "ab").write(block)')}pour()`,
   "files without a name": `held = []\ndef hold(i):\n    held.append(open(f"u{i}", "wb"))\n    os.unlink(f"u{i}")\n    held[-1].write(block)\n    held[-1].flush()\n${pour("hold(i)")}pour()`,
-  "the folder of sockets": `${pour(writeTo('f"/run/cellwright/f{i}"'))}pour()`,
+  "the folder of sockets": `${pour(writeTo('f"{SOCKETS}/f{i}"'))}pour()`,
   "the kernel's journal": `${ownDescriptor("/journal")}${pour("[os.write(one, block) for one in held]")}pour()`,
   "the kernel's heartbeat": `${ownDescriptor("/heartbeat")}${pour("[os.write(one, block) for one in held]")}pour()`,
-  "all of them": `${ownDescriptor("/heartbeat")}${ownDescriptor("/journal").replace("held = []\n", "")}${pour(`(${writeTo('f"f{i}"')}, [os.write(one, block) for one in held], ${writeTo('f"/run/cellwright/f{i}"')})`)}pour()`,
+  "all of them": `${ownDescriptor("/heartbeat")}${ownDescriptor("/journal").replace("held = []\n", "")}${pour(`(${writeTo('f"f{i}"')}, [os.write(one, block) for one in held], ${writeTo('f"{SOCKETS}/f{i}"')})`)}pour()`,
   // More slowly: between cells somebody looks once a second.
   "a process that stays": `${pour(writeTo('f"f{i}"')).replace("8_000_000", "2_000_000").replace("50", "200")}if os.fork() == 0:\n    os.setsid()\n    pour()\n    os._exit(0)`,
   "below a path too long for the server": `home = os.getcwd()\nfor _ in range(25):\n    os.mkdir("d" * 200)\n    os.chdir("d" * 200)\n${pour(writeTo('f"f{i}"'))}pour()\nos.chdir(home)`,
@@ -188,18 +189,7 @@ async function onDisk(stage, folder) {
   const dataDir = join(folder, "data");
   mkdirSync(dataDir);
   // The disk is in memory, and counted for who writes to it.
-  const args = [
-    "--jail",
-    "bwrap",
-    "--memory-mb",
-    "2048",
-    "--disk-mb",
-    String(DISK_MB),
-    "--pids",
-    String(PIDS),
-    "--warm",
-    "0",
-  ];
+  const args = [...JAILED, "--memory-mb", "2048", "--disk-mb", String(DISK_MB), "--pids", String(PIDS), "--warm", "0"];
   return stage.ownServer((env) => startLocal({ args, env, dataDir }));
 }
 

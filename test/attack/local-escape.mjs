@@ -37,12 +37,13 @@ const a1 = breakOut({
     rename: `os.rename(${q(flagFile)}, "moved")\nout = read("moved")`,
     "/proc/1/root": `out = read("/proc/1/root" + ${q(flagFile)})`,
     "descriptors that lead to folders": `for fd in map(int, os.listdir("/proc/self/fd")):\n    try: out += GOT if stat.S_ISDIR(os.fstat(fd).st_mode) else ""\n    except OSError: pass`,
-    "a link for whoever follows": `os.symlink(${q(folder)}, "/tmp/host")\nout = read("/tmp/host/flag.txt")`,
+    "a link for whoever follows": `os.symlink(${q(folder)}, TMP + "/host")\nout = read(TMP + "/host/flag.txt")`,
     "the disk itself":
       'for name in ("vda", "sda", "nvme0n1", "xvda"):\n    try: out = opens("/dev/" + name, os.O_RDONLY)\n    except OSError: pass',
     "/root, /home, /mnt":
       'found = [folder for folder in ("/home", "/mnt", "/srv", "/media", "/boot", "/lost+found") if os.path.exists(folder)]\nout = GOT if found else ""',
   }),
+  openOnLandlock: { "/root, /home, /mnt": "that a file exists, its size, owner and times can be seen" },
 });
 
 const a2 = breakOut({
@@ -80,6 +81,7 @@ const a2 = breakOut({
       'names = {read(f"/proc/{pid}/comm").strip() for pid in os.listdir("/proc") if pid.isdigit()}\nout = GOT if names - {"bwrap", "bash", "sh", "python", "python3", "cat", "tr"} and not all(name.startswith("python") for name in names - {"bwrap", "bash", "sh", "cat", "tr"}) else ""',
     "everybody, group 0": 'os.kill(0, 0)\nout = "own group"',
   }),
+  openOnLandlock: { pidfd_open: "that a process exists can be seen; it can be neither signalled nor read" },
 });
 
 const a3 = breakOut({

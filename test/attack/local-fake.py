@@ -4,7 +4,7 @@ from ipykernel.kernelapp import IPKernelApp
 
 app = IPKernelApp.instance()
 kernel = app.kernel
-KEY = json.load(open("/run/cellwright/connection.json"))["key"].encode()
+KEY = json.load(open(SOCKETS + "/connection.json"))["key"].encode()
 parent = kernel.get_parent("shell")
 
 
@@ -52,7 +52,7 @@ def long_frame(size, flags):
 
 def take_place(name, kind, speak):
     """Listens where the kernel did, and speaks ZeroMQ's protocol by hand with all who come."""
-    path = "/run/cellwright/" + name
+    path = SOCKETS + "/" + name
     os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)

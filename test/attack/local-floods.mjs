@@ -5,6 +5,7 @@ import { expect, protects, proves, short, sleep, timed } from "./case.mjs";
 import { forBoth, forPython, LIMITS, LOCAL, patience, sessionIn, usedServer } from "./local-stage.mjs";
 import { MAX_PEAK_MB, MAX_REPLY_BYTES, peakOf } from "./peak.mjs";
 import { rssMb, spawnRaw } from "./server.mjs";
+import { JAILED } from "./tier.mjs";
 
 /** Every flood in a session of its own; fails with all that were not withstood. */
 async function withstand(stage, language, floods, { timeout_s = 40 } = {}) {
@@ -104,7 +105,7 @@ const b27 = forBoth((language) => ({
   class: "A2*",
   what: "flood for a client that does not read; flood with the client gone",
   async probe(stage) {
-    const program = spawnRaw({ args: ["--jail", "bwrap", ...LIMITS], kernel: LOCAL });
+    const program = spawnRaw({ args: [...JAILED, ...LIMITS], kernel: LOCAL });
     stage.after(() => program.stop());
     const info = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
     await program.ask({ jsonrpc: "2.0", id: 1, method: "initialize", params: info });

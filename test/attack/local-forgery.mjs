@@ -145,15 +145,15 @@ const c45 = forPython({
 
 /** Things put where the kernel's sockets and its connection file are. */
 const replacements = (place) => ({
-  "links to the neighbour's sockets": `for n in (1, 2, 3, 4):\n    os.unlink(f"/run/cellwright/s-{n}")\n    os.symlink(f"${place.neighbour}/run/sockets/s-{n}", f"/run/cellwright/s-{n}")\n    drop_connections(f"s-{n}")`,
-  "a link to somebody else's socket": `os.unlink("/run/cellwright/s-1")\nos.symlink(${q(place.canary)}, "/run/cellwright/s-1")\ndrop_connections("s-1")`,
+  "links to the neighbour's sockets": `for n in (1, 2, 3, 4):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.symlink(f"${place.neighbour}/run/sockets/s-{n}", f"{SOCKETS}/s-{n}")\n    drop_connections(f"s-{n}")`,
+  "a link to somebody else's socket": `os.unlink(SOCKETS + "/s-1")\nos.symlink(${q(place.canary)}, SOCKETS + "/s-1")\ndrop_connections("s-1")`,
   folders:
-    'for n in (1, 2, 3, 4):\n    os.unlink(f"/run/cellwright/s-{n}")\n    os.makedirs(f"/run/cellwright/s-{n}/deep/er")\n    drop_connections(f"s-{n}")',
+    'for n in (1, 2, 3, 4):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.makedirs(f"{SOCKETS}/s-{n}/deep/er")\n    drop_connections(f"s-{n}")',
   FIFOs:
-    'for n in (1, 2):\n    os.unlink(f"/run/cellwright/s-{n}")\n    os.mkfifo(f"/run/cellwright/s-{n}")\n    drop_connections(f"s-{n}")',
-  "a link for a connection file": `os.unlink("/run/cellwright/connection.json")\nos.symlink(${q(place.file)}, "/run/cellwright/connection.json")\nos.symlink(${q(place.folder)}, "/run/cellwright/folder")`,
+    'for n in (1, 2):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.mkfifo(f"{SOCKETS}/s-{n}")\n    drop_connections(f"s-{n}")',
+  "a link for a connection file": `os.unlink(SOCKETS + "/connection.json")\nos.symlink(${q(place.file)}, SOCKETS + "/connection.json")\nos.symlink(${q(place.folder)}, SOCKETS + "/folder")`,
   "closed folders":
-    'os.makedirs("/run/cellwright/closed/in")\nos.chmod("/run/cellwright/closed/in", 0)\nos.chmod("/run/cellwright/closed", 0)\nos.chmod("/run/cellwright", 0o500)',
+    'os.makedirs(SOCKETS + "/closed/in")\nos.chmod(SOCKETS + "/closed/in", 0)\nos.chmod(SOCKETS + "/closed", 0)\nos.chmod("/run/cellwright", 0o500)',
 });
 
 const x13 = forPython({

@@ -6,6 +6,7 @@ import { asFake } from "./local-forgery.mjs";
 import { forPython, LIMITS, patience, startLocal } from "./local-stage.mjs";
 import { MAX_PEAK_MB } from "./peak.mjs";
 import { descendants, isAlive, rssMb } from "./server.mjs";
+import { JAILED } from "./tier.mjs";
 
 const open =
   'journal = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/journal"))\nheartbeat = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/heartbeat"))\ndef keep(frames):\n    os.write(journal, struct.pack(">I", len(frames)))\n    for one in frames: os.write(journal, struct.pack(">I", len(one)) + one)\ntime.sleep(0.3)\nos.ftruncate(journal, 0)\n';
@@ -25,7 +26,7 @@ const attacks = {
   "JSON that unfolds":
     'keep([b"x", *signed("execute_input", {"code": "forged", "execution_count": 5})])\nkeep([b"x", *signed("display_data", raw=b\'{"data":{"application/json":[\' + b"{}," * 6_000_000 + b"{}]}}")])',
   "a heartbeat of its own": 'os.utime(f"/proc/self/fd/{heartbeat}", (2**33, 2**33))',
-  "sockets that are gone": 'for n in (1, 2, 3, 4): os.unlink(f"/run/cellwright/s-{n}")',
+  "sockets that are gone": 'for n in (1, 2, 3, 4): os.unlink(f"{SOCKETS}/s-{n}")',
   "it stops itself": "import signal\nos.kill(os.getpid(), signal.SIGSTOP)",
 };
 
@@ -64,7 +65,7 @@ const x15 = forPython({
 
 /** A server with a session for each attack is killed, and another started on the same folder. */
 async function crash(stage, chosen) {
-  const args = ["--jail", "bwrap", ...LIMITS];
+  const args = [...JAILED, ...LIMITS];
   const first = await startLocal({ args });
   stage.after(() => rmSync(first.dataDir, { recursive: true, force: true }));
   const neighbour = (await first.run("keep = 1234")).session;

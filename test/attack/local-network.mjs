@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { forBoth, inPython, LIMITS, sessionIn, startLocal, tryAll } from "./local-stage.mjs";
+import { JAILED } from "./tier.mjs";
 
 const q = JSON.stringify;
 const needsNetwork = (stage) =>
@@ -59,6 +60,10 @@ const a10 = breakOut({
     "by a link in the workspace": `os.path.lexists("to-socket") or os.symlink(${q(socketPath)}, "to-socket")\nout = ask("to-socket", socket.AF_UNIX)`,
     "any abstract one": `for line in read("/proc/net/unix", 10_000_000).splitlines():\n    name = line.split()[-1]\n    if name.startswith("@"): out += GOT + name`,
   }),
+  openOnLandlock: {
+    "listed in /proc/net/unix": "names of the machine's sockets and connections can be seen in /proc/self/net",
+    "any abstract one": "names of the machine's sockets and connections can be seen in /proc/self/net",
+  },
 });
 
 const a12 = breakOut({
@@ -175,7 +180,7 @@ async function listen(stage) {
 
 async function withAllowedSite(stage) {
   const { site } = await listen(stage);
-  const args = ["--jail", "bwrap", ...LIMITS, `--allow-net=10.0.0.1:${site.port}`];
+  const args = [...JAILED, ...LIMITS, `--allow-net=10.0.0.1:${site.port}`];
   return { site, server: await stage.ownServer((env) => startLocal({ args, env })) };
 }
 

@@ -4,6 +4,10 @@ import ctypes, fcntl, json, os, platform, signal, socket, stat, struct, subproce
 # Put together at run time, so that no source, traceback or echo has it.
 GOT = "-".join(["GOT", "THROUGH"])
 WORKSPACE = os.getcwd()
+TMP = os.environ.get("TMPDIR", "/tmp")
+# Where the kernel's sockets and its connection file are.
+kernel_app = sys.modules.get("ipykernel.kernelapp")
+SOCKETS = os.path.dirname(kernel_app.IPKernelApp.instance().connection_file) if kernel_app else "/run/cellwright"
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long

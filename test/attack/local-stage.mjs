@@ -4,6 +4,7 @@ import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { pythonText } from "./case.mjs";
 import { startStdio } from "./server.mjs";
+import { JAILED } from "./tier.mjs";
 
 /** As test/support/pythons.ts has it. */
 const python =
@@ -22,7 +23,7 @@ export const LIMITS = [
 ];
 
 export const localRecipes = {
-  auto: (env) => startLocal({ args: ["--jail", "bwrap", ...LIMITS], env }),
+  auto: (env) => startLocal({ args: [...JAILED, ...LIMITS], env }),
   none: (env) => startLocal({ args: ["--jail", "none", ...LIMITS], env }),
 };
 

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { environment, forBoth, inPython, sessionIn } from "./local-stage.mjs";
+import { isApart } from "./tier.mjs";
 
 const q = JSON.stringify;
 /** What could leave the calling process changed is tried in one of its own. */
@@ -37,7 +38,8 @@ const a6 = breakOut({
     "remount the root": inChild('syscall("mount", None, b"/", None, number(32 | 4096), None)'),
     "raise the number of namespaces": 'write("/proc/sys/user/max_user_namespaces", "100")\nout = GOT',
     bwrap: 'out = GOT if "in" in sh("bwrap --ro-bind / / echo in") else ""',
-    "uid 0": inChild("os.setuid(0)"),
+    // Without namespaces it is the server's user, who may be root: without any rights of root.
+    "another user": inChild("os.setuid(1 if os.getuid() == 0 else 0)"),
     // 32-bit calls have numbers of their own, by which a filter could be passed.
     "calls of another processor": `code = bytes.fromhex("b836010000bb00000010cd80c3")
 def jump():
@@ -159,6 +161,10 @@ const a9 = breakOut({
 const ownRights =
   'print({line.split(":")[0]: line.split(":")[1].strip() for line in read("/proc/self/status").splitlines() if line.startswith(("Cap", "NoNewPrivs", "Seccomp:", "Groups"))})';
 
+/** Without namespaces only the shell itself has its folder of /proc, and not what it starts, whose rights are the same. */
+const SHELL_RIGHTS = `mapfile -t lines < /proc/self/status
+for line in "\${lines[@]}"; do [[ $line =~ ^(Cap|NoNewPrivs|Seccomp:) ]] && echo "'\${line%%:*}': '\${line##*[[:space:]]}'"; done`;
+
 const a11 = forBoth((language) => ({
   id: "A11",
   class: "S5",
@@ -166,17 +172,24 @@ const a11 = forBoth((language) => ({
   async probe(stage) {
     const server = await stage.server("auto");
     const session = await sessionIn(stage, server, language);
-    const { text } = await session.run(inPython(language, ownRights));
-    for (const name of ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"])
+    const { text } = await session.run(isApart || language === "python" ? inPython(language, ownRights) : SHELL_RIGHTS);
+    // Only who has a right may give up the bound; with no new privileges it bounds nothing.
+    const bound = isApart || process.getuid?.() === 0 ? ["CapBnd"] : [];
+    for (const name of ["CapEff", "CapPrm", "CapInh", "CapAmb", ...bound])
       expect(text.includes(`'${name}': '0000000000000000'`), `${name} is not empty: ${short(text)}`);
     expect(text.includes("'NoNewPrivs': '1'") && text.includes("'Seccomp': '2'"), short(text));
     const made = await session.run(
       inPython(
         language,
-        'import shutil\nshutil.copy("/usr/bin/id", "own-id")\nos.chmod("own-id", 0o6755)\nprint(sh("./own-id -u; /usr/bin/su -c id; sudo -n id; mount"))',
+        'import shutil\nshutil.copy("/usr/bin/id", "own-id")\nos.chmod("own-id", 0o755)\ntry: os.chmod("own-id", 0o6755)\nexcept OSError: pass\nprint("as", os.getuid())\nprint(sh("./own-id -u; /usr/bin/su -c id; sudo -n id; mount"))',
       ),
     );
-    expect(!/uid=0|^0$/m.test(made.text), `a set-uid program has rights: ${short(made.text)}`);
+    const [, uid] = /^as (\d+)$/m.exec(made.text) ?? [];
+    const isOther = [...made.text.matchAll(/uid=(\d+)\(|^(\d+)$/gm)].some(([, one, other]) => (one ?? other) !== uid);
+    expect(
+      uid !== undefined && (uid !== "0" || !isApart) && !isOther,
+      `a set-uid program has rights: ${short(made.text)}`,
+    );
     const { mode } = statSync(join(session.workspace, "own-id"));
     const isClosed = [session.workspace, dirname(session.workspace), join(server.dataDir, "sessions")].some(
       (folder) => (statSync(folder).mode & 0o011) === 0,
@@ -231,8 +244,13 @@ const x11 = breakOut({
     "our own files": `import glob\nfiles = [module.__file__ for name, module in list(sys.modules.items()) if "cellwright" in name and getattr(module, "__file__", None)]\nfor file in files:\n    try: out += opens(file)\n    except OSError: pass`,
     "rename a folder above": `os.rename(${q(environment)}, ${q(`${environment}-moved`)})\nout = GOT`,
     "times of files": `os.utime(os.path.realpath(sys.executable))\nout = GOT`,
+    "rights of files": `path = os.path.realpath(sys.executable)\nos.chmod(path, os.stat(path).st_mode & 0o7777)\nout = GOT`,
+    "rights of open files": `path = os.path.realpath(sys.executable)\nwith open(path) as file: os.fchmod(file.fileno(), os.stat(path).st_mode & 0o7777)\nout = GOT`,
     "names beside /workspace": 'os.mkdir("/workspace0")\nout = GOT',
   }),
+  openOnLandlock: {
+    "times of files": "times of files that belong to the server's user can be changed",
+  },
 });
 
 export default [...a6, ...a7, ...a8, ...a9, ...a11, ...x11];

@@ -3,7 +3,7 @@
 const weights = { S5: 5, I4: 4, A2: 2, "A2*": 2, H1: 1 };
 
 /** Prints what happened; true when the gate is open. */
-export function printReport(results, { seconds, jailObstacle, localObstacle, privateNetwork }) {
+export function printReport(results, { seconds, tier, launcher, jailObstacle, localObstacle, privateNetwork }) {
   const rows = results.map(({ id, kernel, class: kind, what, outcome, control, seconds: took }) => [
     id,
     kernel,
@@ -18,11 +18,16 @@ export function printReport(results, { seconds, jailObstacle, localObstacle, pri
   if (told.length > 0) console.log("");
   for (const { id, kernel, outcome, detail } of told) console.log(`${id} ${kernel} ${outcome}: ${detail}`);
 
-  const wasmWalls = jailObstacle ? `Deno alone (${jailObstacle})` : "Deno and bubblewrap; Deno alone";
-  const localWalls = localObstacle
-    ? `none (${localObstacle})`
-    : "namespaces after a fork and by bubblewrap, seccomp, cgroups";
-  console.log(`\nWalls tried: wasm: ${wasmWalls}; local and bash: ${localWalls}.`);
+  const open = results.filter((result) => result.open?.length > 0);
+  if (open.length > 0) console.log("");
+  for (const { id, kernel, open: notes } of open)
+    for (const note of notes) console.log(`${id} ${kernel} open on ${tier}: ${note}`);
+
+  const user = process.getuid?.() === 0 ? "root" : "an ordinary user";
+  const outer = `${tier} by ${launcher}`;
+  const wasmWalls = jailObstacle ? `Deno alone (${jailObstacle})` : `Deno and ${outer}; Deno alone`;
+  const localWalls = localObstacle ? `none (${localObstacle})` : `${tier} after a fork and by ${launcher}`;
+  console.log(`\nAs ${user}. Walls tried: wasm: ${wasmWalls}; local and bash: ${localWalls}.`);
   if (!privateNetwork)
     console.log("No network namespace of our own: attacks on other addresses than loopback were left out.");
   const counted = results.filter(({ outcome }) => outcome !== "n/a");
@@ -38,15 +43,16 @@ export function printReport(results, { seconds, jailObstacle, localObstacle, pri
   const closed = counted.filter(({ class: kind, outcome }) => outcome !== "passed" && (kind === "S5" || kind === "I4"));
   // A bomb that somebody else had to pay for counts like an escape.
   const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
-  if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all") closed.push({ id: "bubblewrap is missing" });
-  const open = closed.length + invalid.length + hurt.length === 0;
+  if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all")
+    closed.push({ id: `the tier ${tier}, which does not work here` });
+  const isOpen = closed.length + invalid.length + hurt.length === 0;
   const reasons = [...new Set([...closed, ...hurt, ...invalid])]
     .map(({ id, kernel }) => [id, kernel].filter(Boolean).join(" "))
     .join(", ");
   console.log(
-    `\nGate ${open ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`,
+    `\nGate of ${tier} ${isOpen ? "open: all S and I passed, no case is invalid" : `CLOSED by ${reasons}`}. ${seconds.toFixed(0)} s.`,
   );
-  return open;
+  return isOpen;
 }
 
 function printTable(head, rows) {

@@ -1,16 +1,21 @@
 // Runs the abuse cases against the built program:
 //   node test/attack/run.mjs [--short] [--walls] [--only ID[,ID…]] [--kernel wasm|local|bash[,…]]
+//     [--tier namespaces|landlock] [--launcher bubblewrap|python] [--user]
+// Both tiers of isolation unless one is named, one after the other, for all kernels; with --user as an ordinary user.
 // With --walls only what must hold however busy the machine is; bombs and floods are measured in seconds and megabytes.
 // Each case has a probe, which Cellwright must withstand, and a control: the same without protection, which must succeed.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { Failure, Invalid, short } from "./case.mjs";
+import { Failure, Invalid, NeedsRoot, short } from "./case.mjs";
+import { runAsUser } from "./ordinary-user.mjs";
 import { printReport } from "./report.mjs";
+import { TIERS, tier, triedTier } from "./tier.mjs";
 
 const args = process.argv.slice(2);
-const only = args.includes("--only") ? args[args.indexOf("--only") + 1]?.split(",") : undefined;
-const kernels = args.includes("--kernel") ? args[args.indexOf("--kernel") + 1]?.split(",") : ["wasm", "local", "bash"];
+const only = option("--only")?.split(",");
+const kernels = option("--kernel")?.split(",") ?? ["wasm", "local", "bash"];
+const wantedLauncher = option("--launcher");
 const isShort = args.includes("--short");
 const classes = args.includes("--walls") ? ["S5", "I4"] : undefined;
 /** A case that hangs has failed; the slowest take half a minute. */
@@ -20,7 +25,11 @@ if (process.platform !== "linux") {
   console.log("The attack runs on Linux only: it looks below /proc and makes namespaces.");
   process.exit(process.env.CELLWRIGHT_REQUIRE === "all" ? 1 : 0);
 }
-if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) process.exit(runInside());
+if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) {
+  if (args.includes("--user") && process.getuid?.() === 0) process.exit(runAsUser(args));
+  const wanted = option("--tier")?.split(",") ?? TIERS;
+  process.exit(Math.max(...wanted.map((tier) => runInside(tier))));
+}
 // The servers that do not notice our end are ended by a listener for it.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => process.exit(130));
 // A promise that nobody waits for any more, of a case that has failed, must not end the others.
@@ -32,17 +41,31 @@ const { localRecipes, whyNoLocal } = await import("./local-stage.mjs");
  * Lanes beside each other, of about the same length: much of a case is waiting. All that uses the network is in the first
  * of them, so that packets can be counted there.
  */
-const wasm = { lanes: [["escape", "reach", "protocol", "http"], ["bombs"], ["floods", "hostile", "files"]] };
+const wasm = {
+  lanes: [
+    ["escape", "reach", "protocol", "http", "audit-net"],
+    ["bombs"],
+    ["floods", "hostile", "files", "audit-workspace", "audit-env-wasm"],
+  ],
+};
 const local = {
   recipes: localRecipes,
   lanes: [
-    ["escape", "surface", "network", "traces", "files"],
+    ["escape", "surface", "network", "traces", "files", "audit-net"],
     ["bombs"],
     ["disk", "floods"],
-    ["journal", "forgery", "life"],
-  ].map((names) => names.map((name) => `local-${name}`)),
+    ["journal", "forgery", "life", "audit-workspace"],
+    ["audit-jail"],
+  ]
+    .map((names) => names.map((name) => `local-${name}`))
+    .concat([["audit-env"], ["audit-load"]]),
 };
-const jailObstacle = whyNoJail();
+const tried = await triedTier();
+const jailObstacle =
+  tried.obstacle ??
+  (wantedLauncher && tried.launcher.kind !== wantedLauncher
+    ? `it would be built by ${tried.launcher.kind}`
+    : undefined);
 const localObstacle = jailObstacle ?? whyNoLocal();
 const privateNetwork = process.env.CELLWRIGHT_ATTACK_INSIDE === "private";
 const begin = performance.now();
@@ -51,7 +74,14 @@ if (kernels.includes("wasm")) results.push(...(await runLanes(wasm)));
 if (kernels.some((kernel) => kernel !== "wasm")) results.push(...(await runLanes(local)));
 const inOrder = results.sort((one, other) => order(one) - order(other));
 const seconds = (performance.now() - begin) / 1000;
-const passed = printReport(inOrder, { seconds, jailObstacle, localObstacle, privateNetwork });
+const passed = printReport(inOrder, {
+  seconds,
+  tier,
+  launcher: tried.launcher?.kind,
+  jailObstacle,
+  localObstacle,
+  privateNetwork,
+});
 process.exit(passed ? 0 : 1);
 
 async function runLanes({ lanes, recipes }) {
@@ -106,6 +136,7 @@ async function runCase(one, stage) {
   } catch (error) {
     problems.push(error);
   }
+  result.open = stage.takeNotes();
   problems.push(...(await inTime(stage.endCase()).catch((error) => [error])));
   try {
     result.control = short((await inTime(one.control(stage))) ?? "yes", 60);
@@ -113,6 +144,7 @@ async function runCase(one, stage) {
   } catch (error) {
     await stage.endCase();
     result.hurt = problems.some(({ hurt }) => hurt);
+    if (error instanceof NeedsRoot && problems.length === 0) return finish("n/a", `withstood; ${error.message}`);
     const why = error instanceof Invalid ? error.message : (error.stack ?? error.message);
     // Invalid is no excuse: what the probe found is told as well.
     return finish("invalid", [`the control did not succeed: ${short(why, 300)}`, ...problems.map(told)].join("; "));
@@ -133,7 +165,7 @@ function told(error) {
 
 /** By kernel, then by group, then by number. */
 function order({ id, kernel }) {
-  return ["wasm", "local", "bash"].indexOf(kernel) * 1e6 + id.charCodeAt(0) * 1_000 + Number(id.slice(1));
+  return ["wasm", "local", "bash"].indexOf(kernel) * 1e6 + id.charCodeAt(0) * 1_000 + Number.parseInt(id.slice(1), 10);
 }
 
 async function inTime(work) {
@@ -152,7 +184,7 @@ async function inTime(work) {
  * Runs this again in namespaces of its own, where it may: all addresses that an attack names are then on a loopback
  * device of ours, so that nothing leaves the machine even where a wall is missing, and small disks can be mounted.
  */
-function runInside() {
+function runInside(tier) {
   const nameservers = readFileSync("/etc/resolv.conf", "utf8").match(/^nameserver\s+\S+/gm) ?? [];
   const addresses = [
     "169.254.169.254",
@@ -162,20 +194,28 @@ function runInside() {
     "fe80::1",
     ...nameservers.map((line) => line.split(/\s+/)[1]),
   ];
-  const commands = ["ip link set lo up", ...addresses.map((address) => `ip addr add ${address} dev lo || true`)];
+  const lowPorts = "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start || true";
+  const commands = [
+    "ip link set lo up",
+    lowPorts,
+    ...addresses.map((address) => `ip addr add ${address} dev lo || true`),
+  ];
+  // A program that is no program any more is not found.
+  if (wantedLauncher === "python") commands.push('mount --bind /dev/null "$(command -v bwrap)" || true');
   const script = `${commands.join("\n")} 2>/dev/null\nexec "$@"`;
-  const own = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
+  const isRoot = process.getuid?.() === 0;
+  const own = isRoot ? [] : ["--user", "--map-root-user"];
   const namespaces = [...own, "--net", "--mount", "--propagation", "private"];
   const works = spawnSync("unshare", [...namespaces, "sh", "-c", "ip link set lo up"]).status === 0;
-  const command = [process.execPath, fileURLToPath(import.meta.url), ...args];
+  // Those of an ordinary user again, once the network is there.
+  const ids = [`--map-user=${process.getuid?.()}`, `--map-group=${process.getgid?.()}`];
+  const again = works && !isRoot ? ["unshare", "--user", ...ids] : [];
+  const command = [...again, process.execPath, fileURLToPath(import.meta.url), ...args];
   const [program, ...rest] = works ? ["unshare", ...namespaces, "sh", "-c", script, "sh", ...command] : command;
-  const env = { ...process.env, CELLWRIGHT_ATTACK_INSIDE: works ? "private" : "shared" };
+  const env = { ...process.env, CELLWRIGHT_ATTACK_INSIDE: works ? "private" : "shared", CELLWRIGHT_ATTACK_TIER: tier };
   return spawnSync(program, rest, { stdio: "inherit", env }).status ?? 1;
 }
 
-function whyNoJail() {
-  const walls = ["--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "--proc", "/proc"];
-  const run = spawnSync("bwrap", [...walls, "true"], { encoding: "utf8" });
-  if (run.status === 0) return undefined;
-  return run.error ? "bubblewrap is not installed" : `bubblewrap does not work here: ${run.stderr.trim()}`;
+function option(name) {
+  return args.includes(name) ? args[args.indexOf(name) + 1] : undefined;
 }

@@ -9,7 +9,8 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 /** Another build can be attacked than the one of this repository. */
-const programPath = process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
+export const programPath =
+  process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
 
 /** Installing packages is the server's own use of the network, and would hide it. */
@@ -18,7 +19,7 @@ const always = ["--no-install"];
 const WASM = ["--kernel", "wasm"];
 
 /** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
-function makeDataDir() {
+export function makeDataDir() {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-attack-data-"));
   mkdirSync(cacheDir, { recursive: true });
   symlinkSync(cacheDir, join(dir, "cache"));

@@ -1,12 +1,13 @@
 // What a case finds around it: servers with a neighbour in them, a bare kernel, a canary, a flag.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomFlag } from "./case.mjs";
 import { Bare, Canary } from "./control.mjs";
 import { checkInvariants, takeState } from "./invariants.mjs";
 import { startHttp, startStdio } from "./server.mjs";
+import { JAILED } from "./tier.mjs";
 
 /** Small limits, so that going beyond them takes neither time nor much of the machine. */
 export const MEMORY_MB = 256;
@@ -15,13 +16,14 @@ const LIMITS = ["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), 
 
 export const tokens = { alice: randomFlag(), bob: randomFlag() };
 
-/** How the servers that cases share are started. `auto` and `none` differ in the wall around kernels. */
+/** How the servers that cases share are started. `auto` (the tier of this run) and `none` differ in the wall around kernels. */
 const recipes = {
-  auto: (env) => startStdio({ args: ["--jail", "auto", ...LIMITS], env }),
+  auto: (env) => startStdio({ args: [...JAILED, ...LIMITS], env }),
   none: (env) => startStdio({ args: ["--jail", "none", ...LIMITS], env }),
   http: (env) =>
     startHttp({
       args: [
+        ...JAILED,
         ...LIMITS,
         "--max-request-mb",
         "16",
@@ -38,6 +40,7 @@ export class Stage {
   #used = new Map();
   #sessions = [];
   #cleanups = [];
+  #notes = [];
 
   #recipes;
 
@@ -63,7 +66,8 @@ export class Stage {
     for (const starting of this.#servers.values()) await starting.then((server) => server.stop()).catch(() => {});
     await this.bare.stop();
     await this.canary.close();
-    rmSync(this.folder, { recursive: true, force: true });
+    // By a program: Node's own removal gives up at a folder that it may not list.
+    spawnSync("rm", ["-rf", this.folder]);
   }
 
   times(full, shortened) {
@@ -133,6 +137,15 @@ export class Stage {
     this.#cleanups.push(work);
   }
 
+  /** For a door that stays open in this tier, and is documented. */
+  note(text) {
+    this.#notes.push(text);
+  }
+
+  takeNotes() {
+    return this.#notes.splice(0);
+  }
+
   async endCase() {
     const problems = [];
     const note = (error) => problems.push(error);
@@ -157,7 +170,9 @@ export class Stage {
       const server = await recipe({ TMPDIR: tmpDir, CELLWRIGHT_ATTACK_FLAG: this.flag, OPENAI_API_KEY: this.flag });
       const admin = server.client ? await server.client({ token: tokens.alice }) : server;
       const keep = randomFlag();
-      const reply = await admin.run(`keep = ${JSON.stringify(keep)}\nopen("secret.txt", "w").write(keep)`);
+      // Without namespaces nothing can be made at the top of the user's own folder (`--workspace`).
+      const write = 'try: open("secret.txt", "w").write(keep)\nexcept PermissionError: pass';
+      const reply = await admin.run(`keep = ${JSON.stringify(keep)}\n${write}`);
       if (reply.status !== "ok") throw new Error(`the neighbour did not start: ${reply.text.slice(0, 500)}`);
       Object.assign(server, {
         admin,

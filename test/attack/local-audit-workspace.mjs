@@ -1,0 +1,65 @@
+// What programs outside the sandbox obey, in the user's own folder: code in local Python and bash.
+
+import { attackByCode, gotThrough, withstood } from "./audit-workspace.mjs";
+import { expect, proves, until } from "./case.mjs";
+import { forBoth, inPython, LIMITS, startLocal } from "./local-stage.mjs";
+import { isApart, JAILED } from "./tier.mjs";
+import { git, isObeyed, makeProject, markerIn, plant, waysDone } from "./workspaces.mjs";
+
+const start = (stage, folder, more, jail = JAILED) =>
+  stage.ownServer((env) => startLocal({ args: [...jail, ...LIMITS, "--workspace", folder, ...more], env }));
+
+const parts = (stage, language, jail = JAILED) => ({
+  serverIn: (folder, more) => start(stage, folder, more, jail),
+  run: (server, code) => server.run(inPython(language, code), { language, timeout_s: 60 }),
+});
+
+const s7 = forBoth((language) => ({
+  id: "S7",
+  class: "S5",
+  what: "code makes `git` outside run something: config, hooks, renames, links, a planted repository",
+  async probe(stage) {
+    return withstood(await attackByCode(stage, parts(stage, language)));
+  },
+  async control(stage) {
+    // Without namespaces what does not exist cannot be made at the top of the user's folder, whatever is allowed.
+    const jail = isApart ? JAILED : ["--jail", "none"];
+    return gotThrough(await attackByCode(stage, { ...parts(stage, language, jail), lift: [".git", "HEAD"] }));
+  },
+}));
+
+/** Not `os.access`, which knows nothing of Landlock. */
+const OPENS = "try: print(opens('.git/config'))\nexcept OSError as error: print(error)";
+
+/** A program outside that replaces a mount point takes the mount away in every jail. */
+const s7Replaced = forBoth((language) => ({
+  id: "S7",
+  class: "S5",
+  what: "code writes `.git/config` after the user's own `git config` has replaced it",
+  async probe(stage) {
+    const folder = makeProject(stage);
+    const server = await start(stage, folder, []);
+    const session = await stage.session(server, language === "python" ? "0" : ":", { language });
+    const run = (code) => session.run(inPython(language, code), { language, timeout_s: 60 });
+    expect(git(folder, "config", "remote.origin.url", "elsewhere").status === 0, "the user's git failed");
+    const isWritable = async () => (await run(OPENS)).text.includes("GOT-THROUGH");
+    await until("the protection to be back", async () => !(await isWritable()), 30_000);
+    const marker = markerIn(stage);
+    const ways = waysDone(await run(plant(marker)));
+    expect(ways.length === 0, `code wrote what hosts obey: ${ways.join(", ")}`);
+    expect(!isObeyed(folder, marker), "git ran what code had planted");
+    return "still protected";
+  },
+  async control(stage) {
+    const folder = makeProject(stage);
+    const jail = isApart ? JAILED : ["--jail", "none"];
+    const server = await start(stage, folder, ["--allow-write", ".git"], jail);
+    const session = await stage.session(server, language === "python" ? "0" : ":", { language });
+    const marker = markerIn(stage);
+    await session.run(inPython(language, plant(marker)), { language, timeout_s: 60 });
+    proves(isObeyed(folder, marker), "git does not obey what was written");
+    return `with ${isApart ? "--allow-write=.git" : jail.join(" ")} the same code works`;
+  },
+}));
+
+export default [...s7, ...s7Replaced];
