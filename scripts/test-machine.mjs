@@ -10,8 +10,12 @@ import { rememberFailures } from "./remember-failures.mjs";
 const systemPackages = [
   { name: "bubblewrap", commands: ["bwrap"], on: ["linux"] },
   { name: "chromium", commands: ["chromium", "chromium-browser", "google-chrome"], on: ["linux", "darwin"] },
-  { name: "python3-ipykernel", file: "/usr/lib/python3/dist-packages/ipykernel", on: ["linux"] },
   { name: "jupyter-server", file: "/usr/lib/python3/dist-packages/jupyter_server", on: ["linux"] },
+  ...["ipykernel", "matplotlib", "numpy", "pip"].map((name) => ({
+    name: `python3-${name}`,
+    file: `/usr/lib/python3/dist-packages/${name}`,
+    on: ["linux"],
+  })),
 ];
 
 /** One environment each in .cache/test-python, from scripts/test-requirements: their dependencies exclude each other. */
@@ -60,9 +64,9 @@ async function prepareSystemPackages(attempt, say) {
     .filter(({ commands, file }) => !(commands?.some(isOnPath) ?? existsSync(file)))
     .map(({ name }) => name);
   if (missing.length === 0) return;
-  const names = missing.join(" and ");
+  const names = missing.join(", ");
   if (isRootOnDebian()) await attempt("system-packages", `installing ${names} with apt-get`, () => aptInstall(missing));
-  else say(`not installing ${names}, which is done only as root on Debian; the suites that need it are skipped`);
+  else say(`not installing ${names}, which is done only as root on Debian; suites that need them are skipped`);
 }
 
 /**
