@@ -30,25 +30,28 @@ try {
 }
 process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
 
-/** A new session with the usual imports to its first result: cold by jupyter_client, forked, forked without a jail. */
+/** A new session with the usual imports to its first result: cold by jupyter_client, forked on each tier, and unjailed. */
 async function measureStart() {
   const jailed = await engine({ jail: "auto" });
+  const landlocked = await engine({ jail: "landlock" });
   const open = await engine({ jail: "none" });
-  for (const { first } of [jailed, open]) await first();
+  const engines = [jailed, landlocked, open];
+  for (const { first } of engines) await first();
   const colds = [];
   const cold = async () => colds.push((await run(python, [here("cold-kernel.py")])).stdout.split(" ").map(Number));
-  const [, jailedMs, openMs] = await mediansInTurn(7, [cold, jailed.first, open.first]);
+  const [, jailedMs, landlockedMs, openMs] = await mediansInTurn(7, [cold, ...engines.map(({ first }) => first)]);
   const [coldMs, coldMb] = [0, 1].map((column) => middle(colds.map((row) => row[column])));
   const forkedMb = jailed.memoryMb();
   report.say(
-    "new session with imports to first result, ms: cold / forked / no jail",
-    [coldMs, jailedMs, openMs].map((ms) => ms.toFixed(0)).join(" / "),
+    "new session with imports to first result, ms: cold / forked / with Landlock / no jail",
+    [coldMs, jailedMs, landlockedMs, openMs].map((ms) => ms.toFixed(0)).join(" / "),
   );
   report.ratio("forked, times faster than cold", coldMs / jailedMs, { atLeast: 7 });
   report.ratio("jailed fork, times an unjailed one", jailedMs / openMs, { atMost: 1.3 });
+  report.ratio("the same with Landlock alone", landlockedMs / openMs, { atMost: 1.3 });
   report.say("memory of a session (PSS), MB: cold / forked", `${coldMb.toFixed(0)} / ${forkedMb.toFixed(0)}`);
   report.ratio("memory of a forked session, part of a cold one's", forkedMb / coldMb, { atMost: 0.4 });
-  await Promise.all([jailed.dispose(), open.dispose()]);
+  await Promise.all(engines.map(({ dispose }) => dispose()));
 }
 
 /** One more cell, against its two unavoidable parts: the kernel's own round trip, and an empty MCP call. */

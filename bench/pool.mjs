@@ -1,5 +1,6 @@
 // What a pool of sandboxes costs and gives, as ratios of one run. No bars: it depends on the number of processors.
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
@@ -15,6 +16,7 @@ const CELLS_MS = 10_000;
 
 const program = fileURLToPath(new URL("../dist/main.js", import.meta.url));
 const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
+const token = randomBytes(32).toString("hex");
 const report = new Report();
 const started = [];
 
@@ -85,6 +87,7 @@ async function start(args, ready) {
   const own = mkdtempSync(join(dataDir, "data-"));
   const child = spawn(process.execPath, [program, ...args, "--data-dir", own], {
     stdio: ["ignore", "pipe", "inherit"],
+    env: { ...process.env, CELLWRIGHT_AUTH_TOKEN: token, CELLWRIGHT_POOL_TOKEN: token },
   });
   started.push(child);
   let said = "";
@@ -110,7 +113,8 @@ async function cell(port, session_id, code) {
 /** A connection for each request, as a balancer has to its sandboxes. */
 function post(port, path, body) {
   return new Promise((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port, path, method: "POST", agent: false }, async (response) => {
+    const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
+    const sent = request({ host: "127.0.0.1", port, path, method: "POST", headers, agent: false }, async (response) => {
       const chunks = [];
       for await (const chunk of response) chunks.push(chunk);
       resolve(JSON.parse(Buffer.concat(chunks).toString()));

@@ -32,7 +32,7 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
     files: ["mcp/", "http/", "tools/", "viewer/", "notebook/"],
     imports: ["browser", "session", "contracts", "options", "words"],
   },
-  browser: { files: ["browser/"], imports: ["jail", "words"] },
+  browser: { files: ["browser/"], imports: ["jail", "reach", "words"] },
   session: { files: ["session/"], imports: ["contracts", "options", "words"] },
 
   // What stands behind the contracts. Only `app` and `providers` choose among them.
@@ -42,15 +42,15 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   },
   backends: {
     files: ["kernels/*/"],
-    imports: ["common", "balancer", "prelude", "packages", "jail", "paths", "contracts", "options", "words"],
+    imports: ["common", "balancer", "prelude", "packages", "jail", "reach", "paths", "contracts", "options", "words"],
   },
   /** What backends have in common. */
   common: { files: ["kernels/cell-events.ts", "kernels/starting.ts"], imports: ["contracts", "words"] },
   /** Decides for every backend that spreads its work. */
   balancer: { files: ["kernels/pool/balancer.ts"], imports: ["contracts", "words"] },
-  packages: { files: ["packages/"], imports: ["words"] },
+  packages: { files: ["packages/"], imports: ["reach", "words"] },
   prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },
-  jail: { files: ["jail/"], imports: ["contracts", "options", "words"] },
+  jail: { files: ["jail/"], imports: ["reach", "contracts", "options", "words"] },
   stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
   workspaces: { files: ["workspace/"], imports: ["paths", "contracts", "options", "words"] },
   /** What workspaces have in common, wherever their files are. */
@@ -59,9 +59,26 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
     imports: ["contracts", "words"],
   },
 
-  options: { files: ["options.ts", "option-table.ts", "option-types.ts"], imports: ["words"] },
+  /** What code can change on the disk, and so which programs are never started. */
+  reach: { files: ["reach/", "programs.ts"], imports: ["words"] },
+  options: { files: ["options.ts", "option-table.ts", "option-types.ts", "data-folders.ts"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
-  words: { files: ["execution.ts", "errors.ts", "log.ts", "nearest.ts", "process-life.ts", "version.ts"], imports: [] },
+  words: {
+    files: [
+      "execution.ts",
+      "errors.ts",
+      "json-text.ts",
+      "log.ts",
+      "nearest.ts",
+      "obeyed.ts",
+      "output-size.ts",
+      "own-token.ts",
+      "process-life.ts",
+      "remove-folder.ts",
+      "version.ts",
+    ],
+    imports: [],
+  },
 };
 
 /** Packages that only these folders may import. */

@@ -62,6 +62,11 @@ const provoke: Record<ErrorCode, () => Promise<{ code?: string | undefined; text
     const world = createWorld();
     return world.call("read_file", { session_id: await newSession(world), path: "../../session.json" });
   },
+  path_protected: async () => {
+    const protect = (root: string) => () => ({ folders: [], roots: [{ root, paths: [".git"] }] });
+    const world = createWorld({ openWorkspace: (dir) => openLocalWorkspace(dir, { protect: protect(dir) }) });
+    return world.call("write_file", { session_id: await newSession(world), path: ".git/config", content: "" });
+  },
   host_path_refused: async () => {
     const world = createWorld();
     const hostFiles = openLocalWorkspace(temporaryFolder());

@@ -22,7 +22,7 @@ describe("settings", () => {
     ],
     [["--warm", "-1"], "--warm"],
     [["--warm", "65"], "--warm `65`: expected a whole number from 0 to 64"],
-    [["--jail", "docker"], "--jail `docker`: expected one of auto, bwrap, none"],
+    [["--jail", "docker"], "--jail `docker`: expected one of auto, namespaces, landlock, none"],
     [["--caps", "core,shell"], "--caps `core,shell`: expected one of core, files, inspect"],
     [["--frobnicate"], "Unknown option '--frobnicate'. Run `cellwright --help` for the options."],
     [["--env-file", "gone"], "--env-file `gone` cannot be read: no such file gone"],

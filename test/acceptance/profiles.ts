@@ -64,9 +64,10 @@ export const profiles: Record<string, Profile> = {
   },
   "code-interpreter-lb": {
     start: async (args, atEnd) => {
-      const { urls } = await startPool(String(await freePort()), ["--kernel", "wasm"], atEnd);
+      const { urls, env } = await startPool(String(await freePort()), ["--kernel", "wasm"], atEnd);
       return startToolset("code-interpreter-lb", {
         args: [...urls.flatMap((url) => ["--pool-url", url]), ...args],
+        env,
         atEnd,
       });
     },

@@ -447,7 +447,7 @@ describeWith("localKernels", "S0 lifetimes", () => {
   test("S0-35 without options it listens on 127.0.0.1, port 8000, at /mcp and at /mcp/", async () => {
     const started = await startToolsetServer(NAME, { args: ["--env", environment] }).catch((error) => String(error));
     // Somebody else may have that port here; then it says which one it wanted.
-    if (typeof started === "string") return expect(started).toMatch(/EADDRINUSE.*127\.0\.0\.1:8000/);
+    if (typeof started === "string") return expect(started).toMatch(/Port 8000 of 127\.0\.0\.1 is in use/);
     expect(started.url).toBe("http://127.0.0.1:8000/mcp");
   });
 
@@ -461,7 +461,8 @@ describeWith("localKernels", "S0 lifetimes", () => {
       params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "x", version: "1" } },
     };
     for (const url of [server.url, `${server.url}/`]) {
-      const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+      const accept = "application/json, text/event-stream";
+      const headers = { "content-type": "application/json", accept, ...server.headers };
       const { status } = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
       expect(status).toBe(200);
     }

@@ -1,7 +1,9 @@
 /** ipython-mcp: its own tools, over stdio, on real kernels. Each name begins with its case. */
 
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -48,7 +50,16 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     mkdirSync(join(home, "envs"));
     symlinkSync(environment, join(home, "envs/named"));
     script("hanging", ["exec sleep 1000"]);
-    script("counted", [`echo asked >>'${join(home, "asked")}'`, `exec '${testPython("managed")}' "$@"`]);
+    script("counted", [
+      `[ "$3" != -S ] || echo asked >>'${join(home, "asked")}'`,
+      `exec '${testPython("managed")}' "$@"`,
+    ]);
+    const other = join(home, `envs/other/lib/python${pythonVersion()}/site-packages`);
+    mkdirSync(other, { recursive: true });
+    mkdirSync(join(home, "envs/other/bin"));
+    symlinkSync(realpathSync(testPython("managed")), join(home, "envs/other/bin/python"));
+    writeFileSync(join(home, "envs/other/pyvenv.cfg"), `home = ${dirname(realpathSync(testPython("managed")))}\n`);
+    writeFileSync(join(other, "here.pth"), join(environment, `lib/python${pythonVersion()}/site-packages`));
     server = await start();
     hangingProbe = server.call("execute", { session: "hanging", code: "1", env: "hanging" });
     await run("import os, sys, time");
@@ -345,7 +356,8 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     // Instead of fetching it, this pip makes the one that is here visible.
     const pip = `import site\nopen(site.getsitepackages()[0] + '/here.pth', 'w').write(${JSON.stringify(packages)})`;
     const env = realpathSync(createWorld().venv("bare", { ipykernel: false, pip }));
-    const willing = await start(["--warm", "0", "--auto-install-ipykernel"]);
+    // One that the operator vouches for: nothing of any other is run outside of a jail.
+    const willing = await start(["--warm", "0", "--auto-install-ipykernel", "--env-root", dirname(env)]);
     const { structuredContent } = await run("import sys\nsys.prefix", "s", { env }, willing);
     expect(structuredContent).toMatchObject({ status: "ok", result: `'${env}'` });
   });
@@ -353,16 +365,18 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   test("S2-32 another env later runs in the first one and says so, even without output", async () => {
     await run("1", "bound");
     const python = join(environment, "bin/python");
-    const warning = `session 'bound' is bound to env 'default' (${python}); ignoring requested env 'counted'. Use shutdown('bound') first to rebind.`;
-    const other = await run("pass", "bound", { env: "counted" });
+    const warning = `session 'bound' is bound to env 'default' (${python}); ignoring requested env 'other'. Use shutdown('bound') first to rebind.`;
+    const other = await run("pass", "bound", { env: "other" });
     expect(other.structuredContent).toMatchObject({ status: "ok", warning });
     expect(textOf(other)).toBe(`Warning: ${warning}\n\n(executed ok)`);
-    expect(textOf(await run("5", "bound", { env: "counted" }))).toBe(`Warning: ${warning}\n\n5`);
+    expect(textOf(await run("5", "bound", { env: "other" }))).toBe(`Warning: ${warning}\n\n5`);
   });
 
   test("S2-32 the same env again is no news, however it is written, and its Python is asked once", async () => {
+    // Without a jail, in which it could not leave a trace.
+    const open = await start(["--jail", "none"]);
     const same = ["counted", "~/envs/counted", join(home, "envs/counted"), ...Array(10).fill("counted")];
-    for (const env of same) expect((await run("1", "same", { env })).structuredContent?.warning).toBeNull();
+    for (const env of same) expect((await run("1", "same", { env }, open)).structuredContent?.warning).toBeNull();
     expect(readFileSync(join(home, "asked"), "utf8")).toBe("asked\n");
   });
 
@@ -412,7 +426,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     writeFileSync(join(site, "here.pth"), packages);
     const args = ["--env", environment, "--warm", "0"];
     const active = { HOME: home, VIRTUAL_ENV: join(project, ".venv") };
-    const inside = await startToolset(NAME, { args, env: active, cwd: project, atEnd });
+    const inside = await startToolset(NAME, { args, env: active, cwd: project });
     const used = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
     expect(used.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
     for (const change of ["open('.venv/planted', 'w')", "import os\nos.rename('.venv', 'away')"]) {
@@ -427,11 +441,40 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     );
     const evil = await run("1", "third", { env: "./evil" }, inside);
     expect(evil.structuredContent).toMatchObject({ status: "env_error" });
-    expect(textOf(evil)).toContain("where the code of sessions can write");
-    // One that just lies there may be an earlier session's work.
-    const inactive = await startToolset(NAME, { args, env: { HOME: home }, cwd: project, atEnd });
-    const lying = await run("1", "s", { env: "./.venv" }, inactive);
-    expect(lying.structuredContent).toMatchObject({ status: "env_error" });
+    expect(textOf(evil)).toContain("does not run");
+  });
+
+  test("a project's own environment is used whether it was there before the server or not", async () => {
+    const world = createWorld();
+    const project = realpathSync(dirname(world.file("project/notes.txt", "")));
+    // Where the tests' Python is counts as where this user keeps theirs.
+    const env = { HOME: home, UV_PYTHON_INSTALL_DIR: dirname(dirname(dirname(realpathSync(testPython("managed"))))) };
+    const inside = await startToolset(NAME, { args: ["--warm", "0"], env, cwd: project });
+    const make = async (name: string) => {
+      const made = spawnSync(testPython("managed"), ["-m", "venv", "--without-pip", join(project, name)]);
+      expect(made.status, String(made.stderr)).toBe(0);
+      const packages = join(environment, `lib/python${pythonVersion()}/site-packages`);
+      const site = join(project, `${name}/lib/python${pythonVersion()}/site-packages`);
+      rmSync(site, { recursive: true });
+      cpSync(packages, site, {
+        recursive: true,
+        filter: (path) => !/\/(pandas|scipy|sklearn|plotly|bokeh)/.test(path),
+      });
+    };
+    await make(".venv");
+    const later = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
+    expect(later.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
+    const again = await startToolset(NAME, { args: ["--warm", "0"], env, cwd: project });
+    const found = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, again);
+    expect(found.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
+  });
+
+  test("without any environment it is said which command makes one", async () => {
+    const world = createWorld();
+    const env = { HOME: world.home, PATH: join(world.home, "nothing") };
+    const fresh = await startToolset(NAME, { args: ["--warm", "0"], env });
+    const reply = await run("1", "s", {}, fresh);
+    expect(textOf(reply)).toBe("There is no Python environment yet: run `cellwright env create`, then try again.");
   });
 
   test.each(data.golden)("golden $name", async ({ request, expected }) => {

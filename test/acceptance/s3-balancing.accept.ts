@@ -12,10 +12,10 @@ import { shared } from "./x-support.ts";
 const ports = ["18901", "18902", "18903", "18904"];
 
 describe("four sandboxes", () => {
-  shared((atEnd) => startPool("18901-18904", ["--kernel", "wasm"], atEnd));
+  const pool = shared((atEnd) => startPool("18901-18904", ["--kernel", "wasm"], atEnd));
 
   /** Nothing is said of where they are: these are where they are looked for. */
-  const start = (env = {}) => startBalancer([], { env });
+  const start = (env = {}) => startBalancer([], { env: { ...pool().env, ...env } });
   const running = (status: BalancerStatus) => ports.filter((port) => status.ports[port]?.status === "busy");
 
   /** Runs a cell, and says where. */

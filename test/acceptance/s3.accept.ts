@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { freePort } from "../support/jupyter-server.ts";
-import { startStdio } from "../support/program.ts";
+import { bearer, startStdio } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import { type Balancer, startBalancer, startPool, startScripted } from "./sandboxes.ts";
 import { environment, pictures, shared, sizeOfPng } from "./x-support.ts";
@@ -69,8 +69,8 @@ describe("what it is", () => {
 describeWith("localKernels", "cells in a real sandbox", () => {
   const world = shared(async (atEnd) => {
     const port = await freePort();
-    const { urls } = await startPool(String(port), ["--kernel", "local", "--env", environment], atEnd);
-    return { url: urls[0] ?? "", client: await startBalancer(urls, { atEnd }) };
+    const { urls, env } = await startPool(String(port), ["--kernel", "local", "--env", environment], atEnd);
+    return { url: urls[0] ?? "", env, client: await startBalancer(urls, { env, atEnd }) };
   });
   const python: Balancer["python"] = (code, args) => world().client.python(code, args);
 
@@ -214,7 +214,8 @@ describeWith("localKernels", "cells in a real sandbox", () => {
 
   test("S3-35 our own sandbox answers the document's request, empty code, and a request of code alone", async () => {
     const ask = async (path: string, body: object) => {
-      const init = { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+      const headers = { "content-type": "application/json", ...bearer(world().env.CELLWRIGHT_POOL_TOKEN) };
+      const init = { method: "POST", body: JSON.stringify(body), headers };
       return (await fetch(world().url + path, init)).json();
     };
     const code = "print('Hello World')\nimport matplotlib.pyplot as plt\nplt.plot([1,2,3])";

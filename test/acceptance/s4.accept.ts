@@ -301,7 +301,8 @@ describe("S4 on the command line", () => {
 });
 
 describe("S4 over HTTP", () => {
-  const server = shared((atEnd) => startHttp(["--timeout", "12"], { atEnd }));
+  // Other systems' clients have no token, and what is answered without one is not theirs to know.
+  const server = shared((atEnd) => startHttp(["--insecure", "--timeout", "12"], { atEnd }));
   const post = (body: string, headers = {}, url = server().url) =>
     fetch(url, {
       method: "POST",
@@ -335,7 +336,7 @@ describe("S4 over HTTP", () => {
     expect(await answer(await fetch(url))).toEqual([400, text, "Invalid or missing session ID\n"]);
     const gone = { method: "DELETE", headers: { "mcp-session-id": "unknown" } };
     expect(await answer(await fetch(url, gone))).toEqual([400, text, "Invalid or missing session ID\n"]);
-    const stateless = await startHttp(["--warm", "0"], { mode: "streamable-http-stateless" });
+    const stateless = await startHttp(["--insecure", "--warm", "0"], { mode: "streamable-http-stateless" });
     const notAllowed = { code: -32000, message: "Method not allowed." };
     expect(await answer(await fetch(stateless.url, { method: "PUT" }))).toEqual([405, "application/json", notAllowed]);
     expect((await fetch(stateless.url, { method: "DELETE" })).status).toBe(200);

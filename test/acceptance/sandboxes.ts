@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
-import { type AtEnd, programPath, startStdio, temporaryDataDir } from "../support/program.ts";
+import { type AtEnd, madeToken, programPath, startStdio, temporaryDataDir } from "../support/program.ts";
 
 export interface SandboxCall {
   path: string;
@@ -80,7 +80,11 @@ async function textOf(request: IncomingMessage): Promise<string> {
 }
 
 /** `cellwright pool`: real sandboxes on these ports. Resolves when they listen. */
-export async function startPool(ports: string, args: string[], atEnd: AtEnd): Promise<{ urls: string[] }> {
+export async function startPool(
+  ports: string,
+  args: string[],
+  atEnd: AtEnd,
+): Promise<{ urls: string[]; env: Record<string, string> }> {
   const dataDir = temporaryDataDir(atEnd);
   const child = spawn(process.execPath, [programPath, "pool", "--ports", ports, "--data-dir", dataDir, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -102,7 +106,7 @@ export async function startPool(ports: string, args: string[], atEnd: AtEnd): Pr
     });
     child.once("exit", (code) => reject(new Error(`the pool ended with ${code}: ${said}`)));
   });
-  return { urls };
+  return { urls, env: { CELLWRIGHT_POOL_TOKEN: madeToken(dataDir, "pool-token") ?? "" } };
 }
 
 /** The toolset, started as its users do, in front of these sandboxes. */

@@ -6,7 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { onTestFinished } from "vitest";
-import { type AtEnd, programPath, temporaryDataDir } from "../support/program.ts";
+import { type AtEnd, bearer, madeToken, programPath, temporaryDataDir } from "../support/program.ts";
 
 export interface RawReply {
   content: { type: string; text?: string; data?: string; mimeType?: string; uri?: string }[];
@@ -55,6 +55,8 @@ export async function startToolset(
 export interface ToolsetServer extends ToolsetClient {
   /** As the program printed it, with `/mcp` at its end. */
   url: string;
+  /** With the server's token. */
+  headers: Record<string, string>;
 }
 
 /** The same for a toolset that is served over HTTP unless it is told otherwise. */
@@ -84,13 +86,16 @@ export async function startToolsetServer(
     });
     child.once("exit", (code) => reject(new Error(`exit ${code}: ${stderr}`)));
   });
-  const client = await connected(new StreamableHTTPClientTransport(new URL(url)) as never);
+  const headers = bearer(madeToken(dataDir));
+  const client = await connected(
+    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }) as never,
+  );
   const close = async () => {
     await client.close();
     await stop();
   };
   atEnd(() => client.close());
-  return { call: caller(client), client, url, dataDir, pid: child.pid ?? 0, stderr: () => stderr, close };
+  return { call: caller(client), client, url, headers, dataDir, pid: child.pid ?? 0, stderr: () => stderr, close };
 }
 
 async function connected(transport: never): Promise<Client> {

@@ -82,7 +82,8 @@ describeWith("localKernels", "a slow start", () => {
     const lines = ["#!/bin/sh", `touch '${home}/asked'`, `while ! [ -e '${home}/go' ]; do sleep 0.1; done`];
     writeFileSync(python, [...lines, `exec '${testPython("managed")}' "$@"`, ""].join("\n"));
     chmodSync(python, 0o755);
-    const client = await startStdio({ args: onLocal, env: { HOME: home } });
+    // In a jail it could tell nobody that it has been started.
+    const client = await startStdio({ args: [...onLocal, "--jail", "none"], env: { HOME: home } });
     const session_id = await newSession(client, "x = 0");
     let isSlowOver = false;
     const slow: Promise<Reply> = client.run("'slow but there'", { env: "slow" }).finally(() => {

@@ -7,9 +7,9 @@ import { startStdio, type TestClient, until } from "../support/program.ts";
 import { answer, type BalancerStatus, startScripted, succeeded } from "./sandboxes.ts";
 import { newSession, shared } from "./x-support.ts";
 
-async function inFrontOf(urls: string[], args: string[] = []) {
+async function inFrontOf(urls: string[], args: string[] = [], env = {}) {
   const pool = urls.flatMap((url) => ["--pool-url", url]);
-  const client = await startStdio({ args: ["--kernel", "pool", "--structured", ...pool, ...args] });
+  const client = await startStdio({ args: ["--kernel", "pool", "--structured", ...pool, ...args], env });
   return { ...client, status: () => readStatus(client) };
 }
 
@@ -22,7 +22,7 @@ describe("over real sandboxes", () => {
   const pool = shared((atEnd) => startPoolProgram({ count: 4, atEnd }));
 
   test("X-36 a session stays; a new one goes where least runs, then where nothing ran for longest, then in order", async () => {
-    const client = await inFrontOf(pool().urls);
+    const client = await inFrontOf(pool().urls, [], pool().env);
     const ports = pool().ports.map(String);
     const busy = async () => {
       const status = await client.status();

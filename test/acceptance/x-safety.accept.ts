@@ -153,8 +153,13 @@ function wrongFor(type: string | undefined): unknown {
 
 describe("tenants", () => {
   test("X-48 a session of one client does not exist for another", async () => {
-    const program = await startHttp({ args: [...onWasm, "--auth-token", "ann=of-ann", "--auth-token", "bob=of-bob"] });
-    const [ann, bob] = [await program.client("v2 legacy", "of-ann"), await program.client("v2 modern", "of-bob")];
+    const program = await startHttp({
+      args: [...onWasm, "--auth-token", "ann=the-token-of-ann", "--auth-token", "bob=the-token-of-bob"],
+    });
+    const [ann, bob] = [
+      await program.client("v2 legacy", "the-token-of-ann"),
+      await program.client("v2 modern", "the-token-of-bob"),
+    ];
     const session_id = await newSession(ann, "secret = 42", { session_name: "plan" });
     await ann.call("write_file", { session_id, path: "a.txt", content: "private" });
     const nobodys = "0123456789abcdef";

@@ -47,7 +47,8 @@ describe("transports", () => {
 
     const { origin } = new URL(program.url);
     const post = (path: string, init: RequestInit) => fetch(origin + path, { method: "POST", ...init });
-    const json = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+    const accept = "application/json, text/event-stream";
+    const json = { "content-type": "application/json", accept, ...program.headers };
     const bad = await post("/mcp", { body: "{bad", headers: json });
     expect(bad.status).toBe(400);
     expect(await bad.json()).toMatchObject({ jsonrpc: "2.0", error: { code: -32700 } });
@@ -61,14 +62,16 @@ describe("transports", () => {
   test("X-41 loopback only, unless there is a token; who comes without it, or from elsewhere, is refused", async () => {
     const open = await startHttp({ args: onWasm });
     expect(new URL(open.url).hostname).toBe("127.0.0.1");
+    expect(await statusOf(open.url, {})).toBe(401);
+    expect(await statusOf(open.url, open.headers)).toBe(200);
     const refused = await run(["serve", "--host", "0.0.0.0", "--port", "0", "--data-dir", temporaryDataDir()]);
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("--auth-token") });
 
-    const program = await startHttp({ args: [...onWasm, "--auth-token", "the-right-one"] });
+    const program = await startHttp({ args: [...onWasm, "--auth-token", "the-right-one-of-all"] });
     const status = (headers: Record<string, string>) => statusOf(program.url, headers);
     expect(await status({})).toBe(401);
     expect(await status({ authorization: "Bearer the-wrong-one" })).toBe(401);
-    const right = { authorization: "Bearer the-right-one" };
+    const right = { authorization: "Bearer the-right-one-of-all" };
     expect(await status({ ...right, host: "evil.example" })).toBe(403);
     expect(await status({ ...right, origin: "https://evil.example" })).toBe(403);
     expect(await status(right)).toBe(200);

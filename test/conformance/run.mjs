@@ -77,7 +77,7 @@ async function testFixture() {
 
 async function testProduct() {
   const dataDir = mkdtempSync(join(tmpdir(), "cellwright-conformance-"));
-  const args = [join(root, "dist/main.js"), "serve", "--port", "0", "--warm", "0", "--data-dir", dataDir];
+  const args = [join(root, "dist/main.js"), "serve", "--insecure", "--port", "0", "--warm", "0", "--data-dir", dataDir];
   const product = await start(process.execPath, args);
   try {
     return Object.entries(productScenarios).flatMap(([suite, scenarios]) =>

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { programPath, temporaryDataDir } from "../support/program.ts";
@@ -38,6 +39,9 @@ describe("cellwright run", () => {
     expect(stderr).toContain("saved figure-1.png");
     expect(code).toBe(0);
     expect((await readFile(join(dataDir, "figure-1.png"))).toString("base64")).toBe(png);
+    await writeFile(join(dataDir, "figure-1.png"), "the user's own");
+    expect((await cellwright(["run", "plot.py"], { dataDir })).stderr).toContain("saved figure-2.png");
+    expect(await readFile(join(dataDir, "figure-1.png"), "utf8")).toBe("the user's own");
   });
 
   test("says where the files are that the code wrote", async () => {
@@ -56,6 +60,7 @@ describe("cellwright", () => {
     [["serve", "--host", "0.0.0.0"], "--auth-token"],
     [["serve", "--port", "99999"], "expected a whole number from 0 to 65535"],
     [["--kernel", "docker"], "expected one of auto, wasm"],
+    [["serve", "--host", "192.0.2.1", "--insecure"], "This machine has no address 192.0.2.1"],
     [["env"], "needs `create [NAME]`, `list` or `remove [NAME]`"],
     [["env", "create", "one", "two"], "Unexpected argument `two`"],
   ])("%j is refused with a sentence and exit code 2", async (args, sentence) => {
@@ -64,6 +69,16 @@ describe("cellwright", () => {
     expect(stdout).toBe("");
     expect(stderr).toContain(sentence);
     expect(stderr).not.toContain("    at ");
+  });
+
+  test("a port that is taken is named, with the way to another", async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as AddressInfo;
+    const { code, stderr } = await cellwright(["serve", "--port", String(port)]);
+    other.close();
+    expect(code).toBe(2);
+    expect(stderr).toContain(`Port ${port} of 127.0.0.1 is in use by another program.`);
   });
 
   test("doctor shows which walls hold", async () => {

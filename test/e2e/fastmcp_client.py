@@ -1,4 +1,4 @@
-"""Drives Cellwright with FastMCP's client. Usage: fastmcp_client.py stdio COMMAND… | http URL. Prints one JSON line."""
+"""Drives Cellwright with FastMCP's client. Usage: fastmcp_client.py stdio COMMAND… | http URL TOKEN. Prints one JSON line."""
 
 import asyncio
 import json
@@ -10,7 +10,11 @@ from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
 async def main() -> None:
     kind, *rest = sys.argv[1:]
-    transport = StdioTransport(command=rest[0], args=rest[1:]) if kind == "stdio" else StreamableHttpTransport(rest[0])
+    transport = (
+        StdioTransport(command=rest[0], args=rest[1:])
+        if kind == "stdio"
+        else StreamableHttpTransport(rest[0], headers={"Authorization": f"Bearer {rest[1]}"})
+    )
     progress: list[str] = []
 
     async def on_progress(_progress, _total, message) -> None:

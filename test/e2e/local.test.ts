@@ -1,4 +1,16 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
@@ -101,6 +113,13 @@ describeWith("localKernels", "local Python and bash", () => {
     expect(reply.text).toContain("list_environments");
   });
 
+  test("an environment that is not there is an error for a shell, too, which needs none otherwise", async () => {
+    const reply = await client.run("echo hello", { language: "bash", env: "nowhere" });
+    expect(reply.isError).toBe(true);
+    expect(reply.text).toContain("There is no environment `nowhere`");
+    expect((await client.run("echo hello", { language: "bash" })).text).toContain("hello");
+  });
+
   test("input() is refused with a sentence where nobody can be asked", async () => {
     const { text, execution } = await client.run("input('Your name? ')");
     expect(execution.status).toBe("error");
@@ -111,6 +130,30 @@ describeWith("localKernels", "local Python and bash", () => {
     const { text } = await client.call("list_environments");
     expect(text).toContain(environment);
     expect(text).toContain("numpy");
+  });
+});
+
+describeWith("bubblewrap", "an environment in the workspace", () => {
+  const project = () => {
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), "cellwright-project-")));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    return folder;
+  };
+
+  test.each(["auto", "none"])("is read-only for WASM sessions, too, with --jail %s", async (jail) => {
+    const workspace = project();
+    mkdirSync(join(workspace, ".venv/bin"), { recursive: true });
+    const args = ["--kernel", "wasm", "--jail", jail, "--warm", "0", "--workspace", workspace];
+    const own = await startStdio({ args });
+    const tries = [
+      "open('.venv/planted', 'w')",
+      "import os\nos.rename('.venv', 'away')",
+      "import os\nos.rmdir('.venv/bin')",
+    ];
+    for (const code of tries) expect((await own.run(code)).execution.status, code).toBe("error");
+    expect((await own.run("open('notes', 'w').write('x')")).execution.status).toBe("ok");
+    expect(readdirSync(workspace)).toEqual(expect.arrayContaining([".venv", "notes"]));
+    expect(readdirSync(join(workspace, ".venv"))).toEqual(["bin"]);
   });
 });
 
@@ -127,7 +170,8 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     writeFileSync(join(folder, thing.file), thing.data);
-    const args = [...local, "--warm", "0", "--package-dir", folder];
+    // Elsewhere than the repository: programs from where files are exported to are not used, and uv is one of them.
+    const args = [...local, "--warm", "0", "--package-dir", folder, "--files-dir", folder];
     const own = await startStdio({ args, env: { ...bareEnv, PIP_NO_INDEX: "1" } });
     const { session_id } = (await own.run("echo ready", { language: "bash" })).execution;
     const installed = await own.call("install_packages", { session_id, packages: ["thing"] });
@@ -158,6 +202,31 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     const next = await after.run("kept", { session_id });
     expect(next.text).toContain("41");
     expect(next.text).not.toContain("fresh kernel");
+  });
+
+  test("a kernel that outlived its server has the same network through the next one, by its own socket", async () => {
+    const web = createServer((_, response) => response.end("from outside")).listen(0, "127.0.0.1");
+    await once(web, "listening");
+    onTestFinished(() => void web.close());
+    const { port } = web.address() as AddressInfo;
+    const ask = `connection = socket.create_connection(("127.0.0.1", 3128), 5)
+connection.sendall(b"GET http://127.0.0.1:${port}/ HTTP/1.0\\r\\n\\r\\n")
+connection.makefile("rb").read().decode()`;
+    const dataDir = temporaryDataDir();
+    const args = [`--allow-net=127.0.0.1:${port}`, "--log-level", "info"];
+    const first = await start(dataDir, args);
+    const before = await first.client();
+    const { session_id } = (await before.run("import socket")).execution;
+    expect((await before.run(ask, { session_id })).text).toContain("from outside");
+    expect(first.stderr()).toContain(`session ${session_id}: network allowed: 127.0.0.1:${port}`);
+    await first.stop("SIGKILL");
+    const second = await start(dataDir, args);
+    const after = await second.client();
+    const again = await after.run(ask, { session_id });
+    expect(again.text).toContain("from outside");
+    expect(again.text).not.toContain("fresh kernel");
+    await after.call("close_session", { session_id });
+    expect(existsSync(join(dataDir, "sessions", session_id, "run"))).toBe(false);
   });
 
   test("an orderly stop ends kernels and leaves no process, no socket and no run folder", async () => {

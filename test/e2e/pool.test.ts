@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePorts } from "../support/free-ports.ts";
 import { type PoolProgram, startPoolProgram } from "../support/pool-program.ts";
-import { descendants, isAlive, startHttp, startStdio, type TestClient, until } from "../support/program.ts";
+import { bearer, descendants, isAlive, startHttp, startStdio, type TestClient, until } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
 import { describeWith } from "../support/requirements.ts";
 
@@ -14,6 +14,12 @@ interface Status {
 }
 
 const inFront = (urls: string[]) => ["--kernel", "pool", ...urls.flatMap((url) => ["--pool-url", url])];
+
+const post = (token: string | undefined, body: object) => ({
+  method: "POST",
+  headers: { "content-type": "application/json", ...bearer(token) },
+  body: JSON.stringify(body),
+});
 
 async function readStatus(client: TestClient): Promise<Status> {
   const { contents } = await client.raw.readResource({ uri: "balancer://status" });
@@ -63,7 +69,7 @@ describe("a pool of WASM sandboxes, and Cellwright in front of it", () => {
 
   beforeAll(async () => {
     pool = await startPoolProgram({ count: 2, atEnd });
-    client = await startStdio({ args: inFront(pool.urls), atEnd });
+    client = await startStdio({ args: inFront(pool.urls), env: pool.env, atEnd });
   });
   afterAll(async () => {
     for (const cleanUp of cleanUps) await cleanUp();
@@ -188,9 +194,9 @@ display(Picture())`;
 describe("Cellwright as balancer and sandbox at once", () => {
   test("answers /jupyter_sandbox, /status and /drain", async () => {
     const pool = await startPoolProgram({ count: 2 });
-    const front = await startHttp({ args: inFront(pool.urls) });
+    const front = await startHttp({ args: inFront(pool.urls), env: pool.env });
     const send = async (path: string, body?: object) => {
-      const request = body ? { method: "POST", body: JSON.stringify(body) } : {};
+      const request = body ? post(front.token, body) : { headers: front.headers };
       return (await (await fetch(new URL(path, front.url), request)).json()) as never;
     };
     const cell = (session_id: string, code: string) =>
@@ -235,14 +241,15 @@ describe("Cellwright as balancer and sandbox at once", () => {
 
 describe("a sandbox that wants a token", () => {
   test("is shown --pool-token, and refuses without it", async () => {
-    const sandbox = await startHttp({ args: ["--kernel", "wasm", "--auth-token", "s3cret"] });
+    const secret = "a-s3cret-of-a-sandbox";
+    const sandbox = await startHttp({ args: ["--kernel", "wasm"], env: { CELLWRIGHT_AUTH_TOKEN: secret } });
     const { origin } = new URL(sandbox.url);
-    const shown = await startStdio({ args: inFront([origin]), env: { CELLWRIGHT_POOL_TOKEN: "s3cret" } });
+    const shown = await startStdio({ args: inFront([origin]), env: { CELLWRIGHT_POOL_TOKEN: secret } });
     expect((await shown.run("6 * 7")).text).toContain("42");
     const without = await startStdio({ args: inFront([origin]) });
     const refused = await without.run("6 * 7");
     expect(refused.text).toContain("HTTP 401");
-    expect(refused.text).not.toContain("s3cret");
+    expect(refused.text).not.toContain(secret);
   });
 });
 
@@ -251,7 +258,7 @@ describe("`cellwright pool`", () => {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       const pool = await startPoolProgram({ count: 2 });
       const backends = pool.ports.map(pool.backend);
-      const cell = { method: "POST", body: JSON.stringify({ code: "1", timeout: 60 }) };
+      const cell = post(pool.token, { code: "1", timeout: 60 });
       expect((await fetch(`${pool.urls[0]}/jupyter_sandbox`, cell)).status).toBe(200);
       const all = [...backends, ...backends.flatMap(descendants)];
       process.kill(pool.pid, signal);
@@ -264,7 +271,7 @@ describe("`cellwright pool`", () => {
     const [free] = await freePorts(1);
     await expect(
       startPoolProgram({ count: 1, args: ["--kernel", "wasm", "--ports", `${first.ports[0]},${free}`] }),
-    ).rejects.toThrow(/exit 1: .*EADDRINUSE/s);
+    ).rejects.toThrow(/exit 1: .*is in use by another program/s);
   });
 });
 
@@ -272,7 +279,7 @@ describeWith("localKernels", "a pool of local sandboxes", () => {
   test("plots come out once, with or without show", async () => {
     const local = ["--kernel", "local", "--env", dirname(dirname(testPython("managed")))];
     const pool = await startPoolProgram({ count: 1, args: local });
-    const client = await startStdio({ args: inFront(pool.urls) });
+    const client = await startStdio({ args: inFront(pool.urls), env: pool.env });
     const { session_id, status } = (await client.run("import matplotlib.pyplot as plt")).execution;
     expect(status).toBe("ok");
     for (const code of ["plt.plot([1, 2, 3])", "plt.plot([3, 2, 1])\nplt.show()"]) {
@@ -287,10 +294,7 @@ describeWith("localKernels", "a pool of local sandboxes", () => {
       code: "print('Hello World')\nimport matplotlib.pyplot as plt\nplt.plot([1,2,3])",
       timeout: 30,
     };
-    const response = await fetch(`${pool.urls[0]}/jupyter_sandbox`, {
-      method: "POST",
-      body: JSON.stringify(documented),
-    });
+    const response = await fetch(`${pool.urls[0]}/jupyter_sandbox`, post(pool.token, documented));
     const reply = (await response.json()) as { output: { images: string[] } };
     expect(reply).toMatchObject({
       status: "success",
@@ -303,10 +307,8 @@ describeWith("localKernels", "a pool of local sandboxes", () => {
         .subarray(1, 4)
         .toString(),
     ).toBe("PNG");
-    const shell = await fetch(`${pool.urls[0]}/jupyter_sandbox`, {
-      method: "POST",
-      body: JSON.stringify({ code: "!echo hi", timeout: 30 }),
-    });
+    const command = post(pool.token, { code: "!echo hi", timeout: 30 });
+    const shell = await fetch(`${pool.urls[0]}/jupyter_sandbox`, command);
     expect(await shell.json()).toMatchObject({ status: "success", output: { stdout: "hi\n" } });
   });
 });

@@ -11,11 +11,16 @@ const run = promisify(execFile);
 describeWith("fastmcp", "Python's FastMCP client", (python) => {
   const script = fileURLToPath(new URL("fastmcp_client.py", import.meta.url));
 
+  const overHttp = async () => {
+    const { url, token = "" } = await startHttp();
+    return ["http", url, token];
+  };
+
   test.each(["stdio", "http"])("works over %s", async (transport) => {
     const how =
       transport === "stdio"
         ? ["stdio", process.execPath, programPath, "--data-dir", temporaryDataDir()]
-        : ["http", (await startHttp()).url];
+        : await overHttp();
     const { stdout } = await run(python, [script, ...how]);
     expect(JSON.parse(stdout.trim().split("\n").at(-1) ?? "")).toMatchObject({
       tools: expect.arrayContaining(["execute_code", "wait", "interrupt", "read_file", "list_variables"]),

@@ -2,9 +2,11 @@ import { expect, test } from "vitest";
 import { startHttp } from "../support/program.ts";
 
 test("two tenants of one server do not see each other, and a stranger sees nothing", async () => {
-  const program = await startHttp({ args: ["--auth-token", "ann=token-of-ann", "--auth-token", "bob=token-of-bob"] });
-  const ann = await program.client("v2 modern", "token-of-ann");
-  const bob = await program.client("v1", "token-of-bob");
+  const program = await startHttp({
+    args: ["--auth-token", "ann=the-token-of-ann", "--auth-token", "bob=the-token-of-bob"],
+  });
+  const ann = await program.client("v2 modern", "the-token-of-ann");
+  const bob = await program.client("v1", "the-token-of-bob");
   const { session_id } = (await ann.run("secret = 42", { session_name: "plan" })).execution;
   await ann.call("write_file", { session_id, path: "a.txt", content: "private" });
 

@@ -28,12 +28,13 @@ test.each([
   async ({ signal }) => {
     const pool = await startPoolProgram({ count: 4 });
     const args = ["--kernel", "pool", "--cool-down", "2s", ...pool.urls.flatMap((url) => ["--pool-url", url])];
-    const front = await startHttp({ args });
+    const front = await startHttp({ args, env: pool.env });
     const client = await front.client();
     const drain = async (port: number, draining: boolean) => {
       if (signal === "SIGKILL") return;
       const body = JSON.stringify({ backend: String(port), draining });
-      expect((await fetch(new URL("/drain", front.url), { method: "POST", body })).status).toBe(200);
+      const headers = { "content-type": "application/json", ...front.headers };
+      expect((await fetch(new URL("/drain", front.url), { method: "POST", headers, body })).status).toBe(200);
     };
     const names = Array.from({ length: SESSIONS }, (_, index) => `s${index}`);
     const sessions = await Promise.all(names.map((session_name) => client.run("n = 0", { session_name })));
@@ -172,10 +173,10 @@ test("a connection that breaks after the cell began: who always tries again runs
   const code = (id: string) => `with open("ran.txt", "a") as file: file.write("${id}\\n")`;
   const timesRun = (id: string) => runsOf(pool).filter((each) => each === id).length;
 
-  await retryAlways(urls, { session_id: "control", code: code("control"), timeout: 60 });
+  await retryAlways(urls, pool.token, { session_id: "control", code: code("control"), timeout: 60 });
   expect(timesRun("control")).toBe(2);
 
-  const provider = await createPoolProvider({ urls, coolDownMs: 1000, log: createLog("silent") });
+  const provider = await createPoolProvider({ urls, token: pool.token, coolDownMs: 1000, log: createLog("silent") });
   onTestFinished(() => provider.dispose());
   const kernel = await provider.start(
     { language: "python" },
@@ -188,9 +189,13 @@ test("a connection that breaks after the cell began: who always tries again runs
 });
 
 /** The client that ours must not be: what fails is sent to the next one. */
-async function retryAlways(urls: string[], request: { session_id: string; code: string; timeout: number }) {
+async function retryAlways(
+  urls: string[],
+  token: string | undefined,
+  request: { session_id: string; code: string; timeout: number },
+) {
   for (const url of urls) {
-    const sandbox = new Sandbox(url, new URL(url));
+    const sandbox = new Sandbox(url, new URL(url), { token });
     try {
       return await sandbox.run(await sandbox.connect(), request, { limitMs: 60_000 });
     } catch (error) {

@@ -3,11 +3,15 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
 import { freePorts } from "./free-ports.ts";
-import { type AtEnd, descendants, programPath, temporaryDataDir } from "./program.ts";
+import { type AtEnd, descendants, madeToken, programPath, temporaryDataDir } from "./program.ts";
 
 export interface PoolProgram {
   ports: number[];
   urls: string[];
+  /** What the sandboxes want; nothing with --insecure. */
+  token: string | undefined;
+  /** For a Cellwright in front of them that has another data folder. */
+  env: Record<string, string>;
   pid: number;
   dataDir: string;
   stderr(): string;
@@ -57,7 +61,10 @@ export async function startPoolProgram({
     child.once("exit", (code) => reject(new Error(`exit ${code}: ${stderr}`)));
   });
   const pid = child.pid ?? 0;
+  const token = madeToken(dataDir, "pool-token");
   return {
+    token,
+    env: token === undefined ? {} : { CELLWRIGHT_POOL_TOKEN: token },
     ports,
     urls: ports.map((port) => `http://127.0.0.1:${port}`),
     pid,

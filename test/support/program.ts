@@ -89,6 +89,10 @@ export async function startStdio({
 
 export interface HttpProgram {
   url: string;
+  /** What the server made for its data folder; nothing where it was told which tokens to take, or none. */
+  token: string | undefined;
+  /** With this token, for requests without a client. */
+  headers: Record<string, string>;
   process: ChildProcess;
   pid: number;
   dataDir: string;
@@ -128,21 +132,37 @@ export async function startHttp({
     await exited;
   };
   atEnd(() => stop());
+  const token = madeToken(dataDir);
   return {
     url,
+    token,
+    headers: bearer(token),
     process: child,
     pid: child.pid ?? 0,
     dataDir,
     stderr: () => stderr,
     stop,
-    async client(kind = "v2 legacy", token) {
-      const options = token ? { requestInit: { headers: { authorization: `Bearer ${token}` } } } : {};
+    async client(kind = "v2 legacy", shown = token) {
+      const options = { requestInit: { headers: bearer(shown) } };
       const transport = kind === "v1" ? new HttpV1(new URL(url), options) : new HttpV2(new URL(url), options);
       const client = await connect(kind, transport as never);
       atEnd(() => client.close());
       return client;
     },
   };
+}
+
+/** The token that a server keeps in its data folder, or a pool. */
+export function madeToken(dataDir: string, name = "auth-token"): string | undefined {
+  try {
+    return readFileSync(join(dataDir, name), "utf8").trim();
+  } catch {
+    return undefined;
+  }
+}
+
+export function bearer(token: string | undefined): Record<string, string> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
 }
 
 async function connect(kind: ClientKind, transport: never): Promise<TestClient> {

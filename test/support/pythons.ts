@@ -1,7 +1,10 @@
+import { realpathSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { findIsolation } from "../../src/jail/isolation.ts";
 import type { EnvironmentsConfig } from "../../src/kernels/jupyter/environments/environment.ts";
 import { Remembered } from "../../src/kernels/jupyter/environments/remembered.ts";
+import { type VouchOptions, vouch } from "../../src/kernels/jupyter/environments/vouch.ts";
 import { createLog } from "../../src/log.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -22,17 +25,40 @@ export function testPython(which: TestPython): string {
   return process.env[variable] ?? usual;
 }
 
+/** What code may touch, as options would say it. */
+export type TestReach = Pick<VouchOptions, "workspace" | "allowWrite" | "filesDir">;
+
 /** For finding environments in a world where there is none but what a test makes. */
-export function environmentsConfig(changed: Partial<EnvironmentsConfig> & { dataDir: string }): EnvironmentsConfig {
-  const { dataDir } = changed;
+export function environmentsConfig(
+  changed: Partial<EnvironmentsConfig> & { dataDir: string } & TestReach,
+): EnvironmentsConfig {
+  const { workspace, allowWrite, filesDir, ...given } = changed;
+  const { dataDir, defaultEnv } = given;
+  const envRoot = given.envRoot ?? join(dataDir, "env-root");
+  const env = given.env ?? { PATH: "/usr/bin:/bin", HOME: dataDir, JUPYTER_DATA_DIR: join(dataDir, "jupyter") };
+  // The Python of the tests counts as one that this user has installed.
+  env.UV_PYTHON_INSTALL_DIR ??= pythonsFolder();
+  const workingDir = given.workingDir ?? tmpdir();
   return {
-    envRoot: join(dataDir, "env-root"),
     autoInstallIpykernel: false,
-    writableByCode: [join(dataDir, "sessions")],
-    env: { PATH: "/usr/bin:/bin", HOME: dataDir, JUPYTER_DATA_DIR: join(dataDir, "jupyter") },
-    workingDir: tmpdir(),
+    vouched: vouch({ dataDir, envRoot, defaultEnv, workspace, allowWrite, filesDir, env, workingDir }),
+    allowPaths: true,
+    jail: { isOff: false, isolation: () => findIsolation("auto") },
     remembered: new Remembered(),
     log: createLog("silent"),
-    ...changed,
+    ...given,
+    envRoot,
+    env,
+    workingDir,
   };
+}
+
+function pythonsFolder(): string {
+  try {
+    const prefix = dirname(dirname(realpathSync(testPython("managed"))));
+    // The system's own is known anyway, and all that is beside it is not for Pythons.
+    return prefix === "/usr" ? "/nowhere" : dirname(prefix);
+  } catch {
+    return "/nowhere";
+  }
 }

@@ -3,6 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { describe, test } from "vitest";
 import { type TestPython, testPython } from "./pythons.ts";
 
@@ -12,22 +13,20 @@ const root = join(import.meta.dirname, "../..");
 const finders = {
   /** bubblewrap, and a system that lets it make namespaces. */
   bubblewrap: findBubblewrap,
+  /** Some tier of isolation, whichever works best here. */
+  isolation: findIsolation,
   chromium: () => {
     const path = onPath(["chromium", "chromium-browser", "google-chrome"]);
     return path ? { path } : { reason: "chromium is not on the PATH" };
   },
   /** A Python with the newest ipykernel and all that a managed environment has. */
   managedPython: findManagedPython,
-  /** Debian's own Python with Debian's ipykernel. */
-  debianIpykernel: () => {
-    const path = testPython("debian");
-    const { status } = spawnSync(path, ["-I", "-c", "import ipykernel"]);
-    return status === 0 ? { path } : { reason: `${path} has no ipykernel: apt install python3-ipykernel` };
-  },
-  /** The same, and the jail around it. */
+  /** Debian's own Python with Debian's ipykernel, the libraries that a zygote imports, and pip. */
+  debianPython: () => withDebianPackages(["ipykernel", "matplotlib", "numpy", "pip"]),
+  /** The same, and isolation around it. */
   localKernels: () => {
-    const jail = findBubblewrap();
-    return "reason" in jail ? jail : findManagedPython();
+    const isolation = findIsolation();
+    return "reason" in isolation ? isolation : findManagedPython();
   },
   /** A Python that has the `fastmcp` client. */
   fastmcp: () => inPythonEnvironment("fastmcp", "python"),
@@ -36,13 +35,17 @@ const finders = {
   /** A Python with the newest Jupyter server. */
   jupyterServer: () => inPythonEnvironment("jupyter-server", "python"),
   /** Debian's own Python with Debian's Jupyter server, the oldest that must work. */
-  debianJupyterServer: () => {
-    const path = testPython("debian");
-    const { status } = spawnSync(path, ["-I", "-c", "import jupyter_server"]);
-    return status === 0 ? { path } : { reason: `${path} has no jupyter_server: apt install jupyter-server` };
+  debianJupyterServer: () => withDebianPackages(["jupyter_server", "ipykernel", "matplotlib", "numpy"]),
+  /** The right to mount a file system, which root has outside of containers. */
+  mounts: () => {
+    const script = 'cd "$(mktemp -d)" && mount -t tmpfs tmpfs "$PWD" && umount "$PWD" && rmdir "$PWD"';
+    const run = spawnSync("sh", ["-c", script], { encoding: "utf8" });
+    return run.status === 0 ? { path: "mount" } : { reason: "only root may mount, and not in a container" };
   },
   /** A package index that answers, seen by fetching the installer's own wheel from it. */
   index: () => {
+    // The program asks pip, too, where the index is.
+    if (!onPath(["pip"])) return { reason: "pip is not on the PATH" };
     const folder = join(root, ".cache/test-index");
     const target = ["--python-version", "3.14", "--only-binary", ":all:", "--no-deps", "--dest", folder];
     if (!existsSync(folder)) spawnSync("pip", ["download", "--quiet", ...target, "micropip"], { timeout: 60_000 });
@@ -71,7 +74,7 @@ export function describeWith(name: Requirement, title: string, suite: (path: str
 /** The same, once for the newest ipykernel and once for the oldest. */
 export function describeWithPythons(title: string, suite: (python: TestPython) => void): void {
   describeWith("managedPython", `${title} (managed Python)`, () => suite("managed"));
-  describeWith("debianIpykernel", `${title} (Debian's Python)`, () => suite("debian"));
+  describeWith("debianPython", `${title} (Debian's Python)`, () => suite("debian"));
 }
 
 /** The same for what is found in another way. */
@@ -97,9 +100,33 @@ function findBubblewrap(): Found {
   return run.status === 0 ? { path } : { reason: `bwrap does not work here: ${run.stderr.trim() || run.error}` };
 }
 
+let knownIsolation: Found | undefined;
+
+/** As the program finds it: a finder cannot wait for it. */
+function findIsolation(): Found {
+  const file = pathToFileURL(join(root, "dist/jail/isolation.js"));
+  const script = `console.log(JSON.stringify(await (await import("${file}")).findIsolation("auto")))`;
+  if (!knownIsolation) {
+    const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+    const found = stdout ? JSON.parse(stdout) : { obstacle: stderr };
+    knownIsolation = "obstacle" in found ? { reason: found.obstacle } : { path: found.launcher.program };
+  }
+  return knownIsolation;
+}
+
 function findManagedPython(): Found {
   const path = testPython("managed");
   return existsSync(path) ? { path } : { reason: `there is no ${path}; \`node scripts/setup.mjs test\` makes it` };
+}
+
+/** Debian's Python, if it has all of these modules. */
+function withDebianPackages(modules: string[]): Found {
+  const path = testPython("debian");
+  const script = "import importlib.util, sys; print(*(m for m in sys.argv[1:] if not importlib.util.find_spec(m)))";
+  const run = spawnSync(path, ["-I", "-c", script, ...modules], { encoding: "utf8" });
+  if (run.status !== 0) return { reason: `${path} does not start` };
+  const missing = run.stdout.trim();
+  return missing ? { reason: `${path} lacks ${missing.replaceAll(" ", ", ")}` } : { path };
 }
 
 function inPythonEnvironment(environment: string, program: string): Found {

@@ -1,0 +1,27 @@
+/** The ways to isolate that this machine may have. A suite runs on each; one that does not work here is skipped by name. */
+
+import { tryIsolation } from "../../src/jail/isolation.ts";
+import type { Isolation, Launcher, Tier } from "../../src/jail/jail.ts";
+import { describeFound } from "./requirements.ts";
+
+const ways: { name: string; tier: Tier; kind: Launcher["kind"] }[] = [
+  { name: "namespaces by bubblewrap", tier: "namespaces", kind: "bubblewrap" },
+  { name: "namespaces by our launcher", tier: "namespaces", kind: "python" },
+  { name: "Landlock", tier: "landlock", kind: "python" },
+];
+
+const found = await Promise.all(
+  ways.map(async (way) => ({ ...way, isolation: await tryIsolation(way.tier, way.kind) })),
+);
+
+export function describeWithIsolations(
+  title: string,
+  suite: (isolation: Isolation, name: string) => void,
+  tiers: Tier[] = ["namespaces", "landlock"],
+): void {
+  for (const { name, tier, isolation } of found) {
+    if (!tiers.includes(tier)) continue;
+    const result = "obstacle" in isolation ? { reason: isolation.obstacle } : { found: isolation };
+    describeFound<Isolation>(name, result, { title: `${title} (${name})`, suite: (working) => suite(working, name) });
+  }
+}
