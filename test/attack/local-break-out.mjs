@@ -14,10 +14,21 @@ const isRoot = process.getuid?.() === 0;
  *
  * A way succeeds if the flag, a secret or `GOT` comes out. `effect` says what else must not have happened.
  */
-export function breakOut({ id, what, prepare, ways, hopes = () => ({}), openOnLandlock = {}, effect, needs }) {
+export function breakOut(attempt) {
+  const {
+    id,
+    class: weight = "S5",
+    what,
+    prepare,
+    ways,
+    hopes = () => ({}),
+    openOnLandlock = {},
+    effect,
+    needs,
+  } = attempt;
   const make = (language) => ({
     id,
-    class: "S5",
+    class: weight,
     what,
     needs,
     async probe(stage) {

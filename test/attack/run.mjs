@@ -54,7 +54,7 @@ const local = {
     ["escape", "surface", "network", "traces", "files", "audit-net"],
     ["bombs"],
     ["disk", "floods"],
-    ["journal", "forgery", "life", "audit-workspace"],
+    ["journal", "forgery", "life", "audit-workspace", "audit-leaks"],
     ["audit-jail"],
   ]
     .map((names) => names.map((name) => `local-${name}`))

@@ -24,11 +24,7 @@ export interface ServerKernel {
   connections: number;
 }
 
-/**
- * A Jupyter server accepts a connection only when the kernel has answered it, for which it waits up to 60 s after a cold
- * start. Starting a kernel and reconnecting have shorter limits of their own.
- */
-const HANDSHAKE_MS = 70_000;
+const HANDSHAKE_MS = 30_000;
 const DELETE_ATTEMPTS = 8;
 const DELETE_PAUSE_MS = 400;
 /** The kernel that every Jupyter server with a Python has. */
