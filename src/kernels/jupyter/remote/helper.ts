@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { CellwrightError } from "../../../errors.ts";
 import type { Json } from "../../../execution.ts";
 import type { Log } from "../../../log.ts";
+import { connectNew } from "./connect.ts";
 import { HelperKernel, HelperLost, type Question } from "./helper-kernel.ts";
 import { ANSWER, helperSource } from "./helper-source.ts";
 import { valueIn } from "./refusal.ts";
@@ -99,7 +100,7 @@ export class ServerHelper {
     let id: string | undefined;
     try {
       id = await this.#server.createKernel(signal);
-      const channel = await this.#server.connect(id, { wsSession: randomUUID(), signal });
+      const channel = await connectNew(this.#server, id, { wsSession: randomUUID(), signal });
       const kernel = new HelperKernel(channel, { silenceMs });
       await unlessAborted(kernel.ask({ code: helperSource() }), signal);
       const started = { id, kernel };

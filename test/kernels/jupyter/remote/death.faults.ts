@@ -72,7 +72,9 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
       expect(started.isError || started.text.includes("hello") || losses(started) > 0, started.text).toBe(true);
 
       // Between cells.
-      const { session_id } = (await client.run("kept = 1")).execution;
+      const fresh = await client.run("kept = 1");
+      expect(fresh.isError, fresh.text).toBe(false);
+      const { session_id } = fresh.execution;
       process.kill(await pidOf(session_id), "SIGKILL");
       const next = await client.run("'kept' in globals()", { session_id });
       const after = await client.run("'kept' in globals()", { session_id });
