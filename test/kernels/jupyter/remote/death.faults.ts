@@ -70,6 +70,7 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
       for (const pid of kernels()) if (!before.has(pid)) process.kill(pid, "SIGKILL");
       const started = await starting;
       expect(started.isError || started.text.includes("hello") || losses(started) > 0, started.text).toBe(true);
+      if (!started.isError) await client.call("close_session", { session_id: started.execution.session_id });
 
       // Between cells.
       const fresh = await client.run("kept = 1");
