@@ -66,6 +66,13 @@ export async function openProxy(options: ProxyOptions): Promise<NetProxy> {
     if (crowded.has(client)) throw new Crowded();
     await work();
   };
+  const unanswered = new WeakSet<Socket>();
+  /** False: it did not wait for the last answer and is cut off, since each request is a connection to somebody else. */
+  const isNext = (client: Socket): boolean => {
+    if (unanswered.has(client)) client.destroy();
+    else unanswered.add(client);
+    return !client.destroyed;
+  };
 
   const server = createServer({ requestTimeout: 0, headersTimeout: 30_000, keepAliveTimeout: 30_000 });
   server.maxConnections = MAX_CONNECTIONS + MAX_REFUSING;
@@ -76,11 +83,14 @@ export async function openProxy(options: ProxyOptions): Promise<NetProxy> {
     client.once("close", () => clients.delete(client));
   });
   server.on("request", (incoming, outgoing) => {
+    if (!isNext(incoming.socket)) return;
+    outgoing.once("finish", () => unanswered.delete(incoming.socket));
     inRoom(incoming.socket, () => forwardRequest(incoming, outgoing, judge)).catch((error) =>
       refuse(outgoing, error, hosts),
     );
   });
   server.on("connect", (incoming: IncomingMessage, client: Socket, head: Buffer) => {
+    if (!isNext(client)) return;
     inRoom(client, () => openTunnel(incoming, client, head, { judge, track })).catch((error) => {
       const { status, message } = describeRefusal(error, hosts);
       client.end(`HTTP/1.1 ${status}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${message}\n`);

@@ -274,6 +274,32 @@ describe("a session", () => {
     echo.close();
   });
 
+  test("has one request at a time on a connection, and no more connections outside than it has to the proxy", async () => {
+    const outside = new Set<Socket>();
+    const silent = createServer((socket) => outside.add(socket));
+    const silentPort = await listening(silent);
+    const via = await open([`named.example:${silentPort}`, `named.example:${port}`, "127.0.0.1"]);
+    const ask = (to: number) => `GET http://named.example:${to}/ HTTP/1.1\r\nHost: x\r\n\r\n`;
+    for (const more of [ask(silentPort), `CONNECT named.example:${silentPort} HTTP/1.1\r\n\r\n`]) {
+      const hasty = connect(via.socketPath).resume();
+      const closed = new Promise((resolve) => hasty.once("close", resolve));
+      hasty.write(ask(silentPort) + more.repeat(500));
+      await closed;
+    }
+    expect(outside.size).toBeLessThanOrEqual(2);
+
+    const patient = connect(via.socketPath);
+    for (let turn = 0; turn < 20; turn += 1) {
+      patient.write(ask(port));
+      const answer = await new Promise<Buffer>((resolve) => patient.once("data", resolve));
+      expect(String(answer)).toContain("200 OK");
+    }
+    patient.destroy();
+    for (const socket of outside) socket.destroy();
+    await via.dispose();
+    silent.close();
+  });
+
   test("is logged once for each host, with what became of it", async () => {
     const lines: string[] = [];
     const resolve = async () => ["127.0.0.1"];
