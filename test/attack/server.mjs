@@ -13,6 +13,9 @@ export const programPath =
   process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
 
+/** Node with a way to collect garbage on demand, for `collect`. */
+const node = [process.execPath, "--expose-gc", "--import", new URL("./collector.mjs", import.meta.url).href];
+
 /** Installing packages is the server's own use of the network, and would hide it. */
 const always = ["--no-install"];
 /** What is attacked unless a case says otherwise. */
@@ -32,7 +35,7 @@ function programEnv(extra) {
 
 /** Over stdio, with one client. `launcher` is a command to put in front, for limits around the whole program. */
 export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(), launcher = [], kernel = WASM } = {}) {
-  const program = [process.execPath, programPath, ...always, ...kernel, "--data-dir", dataDir, ...args];
+  const program = [...node, programPath, ...always, ...kernel, "--data-dir", dataDir, ...args];
   const [command, ...rest] = [...launcher, ...program];
   const transport = new StdioClientTransport({ command, args: rest, env: programEnv(env), stderr: "pipe" });
   let stderr = "";
@@ -46,6 +49,7 @@ export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(),
     pid: transport.pid,
     dataDir,
     stderr: () => stderr,
+    collect: () => process.kill(transport.pid, "SIGUSR2"),
     stop() {
       stopped ??= client.close().then(() => rmSync(dataDir, { recursive: true, force: true }));
       return stopped;
@@ -55,9 +59,10 @@ export async function startStdio({ args = [], env = {}, dataDir = makeDataDir(),
 
 /** Over HTTP on a free port of loopback. */
 export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() } = {}) {
+  const [command, ...flags] = node;
   const child = spawn(
-    process.execPath,
-    [programPath, "serve", ...always, ...WASM, "--port", "0", "--data-dir", dataDir, ...args],
+    command,
+    [...flags, programPath, "serve", ...always, ...WASM, "--port", "0", "--data-dir", dataDir, ...args],
     {
       env: programEnv(env),
       stdio: ["ignore", "pipe", "pipe"],
@@ -87,6 +92,7 @@ export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() }
     pid: child.pid,
     dataDir,
     stderr: () => stderr,
+    collect: () => child.kill("SIGUSR2"),
     async client({ token, modern = false } = {}) {
       const headers = token ? { authorization: `Bearer ${token}` } : {};
       const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
