@@ -1,29 +1,46 @@
 import { lstatSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
+/** A repository that git looks at when it is asked about a folder. */
+export interface Repository {
+  /** The folder it is checked out in. */
+  worktree: string;
+  gitDir: string;
+  /** Where its index has links to commits of others, from the worktree. */
+  links: string[];
+}
+
+/** The one that the folder is part of, if it is, and those that are checked out below it as links. */
+export function repositoriesIn(root: string): Repository[] {
+  const found: Repository[] = [];
+  const visit = (worktree: string): void => {
+    const gitDir = gitDirOf(join(worktree, ".git"));
+    if (gitDir === undefined || found.some((one) => one.gitDir === gitDir)) return;
+    const links = linksOf(gitDir);
+    found.push({ worktree, gitDir, links });
+    for (const link of links) {
+      const place = join(worktree, link);
+      if (place.startsWith(`${root}/`) && isCheckedOut(place)) visit(place);
+    }
+  };
+  visit(repositoryAround(root));
+  return found;
+}
+
 /**
  * The places below a folder where git looks for other repositories by itself: submodules, and whatever else its index has
  * as a link to a commit. Of one that is checked out its `.git`; any other as a whole, so that no repository is planted in
  * it that the next `git status` would obey. Relative paths, existing or not.
  */
 export function linkedRepositories(root: string): string[] {
-  const found: string[] = [];
-  const seen = new Set<string>();
-  const visit = (folder: string): void => {
-    const gitDir = gitDirOf(join(folder, ".git"));
-    if (gitDir === undefined || seen.has(gitDir)) return;
-    seen.add(gitDir);
-    for (const link of linksOf(gitDir)) {
-      const place = join(folder, link);
-      if (!place.startsWith(`${root}/`)) continue;
-      const own = join(place, ".git");
-      const isCheckedOut = lstatSync(own, { throwIfNoEntry: false }) !== undefined;
-      found.push(relative(root, isCheckedOut ? own : place));
-      if (isCheckedOut) visit(place);
-    }
-  };
-  visit(repositoryAround(root));
-  return found;
+  return repositoriesIn(root)
+    .flatMap(({ worktree, links }) => links.map((link) => join(worktree, link)))
+    .filter((place) => place.startsWith(`${root}/`))
+    .map((place) => relative(root, isCheckedOut(place) ? join(place, ".git") : place));
+}
+
+function isCheckedOut(place: string): boolean {
+  return lstatSync(join(place, ".git"), { throwIfNoEntry: false }) !== undefined;
 }
 
 /** The folder may be part of a repository. */

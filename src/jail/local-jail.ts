@@ -42,7 +42,7 @@ export interface LocalJailOptions {
   /** Below what may be written, and only read all the same. */
   protectedPaths?: string[] | undefined;
   /** Where hosts obey what is written: those of the paths above that are relative to a writable folder, or missing. */
-  protectedRoots?: ProtectedRoot[] | undefined;
+  protectedRoots?: Pick<ProtectedRoot, "root" | "paths">[] | undefined;
   /** Never seen, though below something allowed: the data folder, other sessions. */
   hidden?: string[];
   /** `proxyDir`: only the folder with the filtering proxy's socket (see proxy.ts). */

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CellwrightError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { liftablePaths } from "../obeyed.ts";
 import { isAlive, startOf } from "../process-life.ts";
 import { mountedInJails } from "./mounted.ts";
 import { type PlaceWatch, watchPlaces } from "./place-watch.ts";
@@ -51,6 +52,8 @@ export class ObeyedPlaces {
   readonly #watches = new Map<string, PlaceWatch & { paths: string[] }>();
   readonly #record: PlaceholderRecord;
   readonly #start = startOf(process.pid);
+  /** What has to be a file where it has to be made. */
+  readonly #files = new Set<string>();
   #made: Placeholder[] = [];
 
   constructor(config: ObeyedPlacesConfig) {
@@ -74,7 +77,10 @@ export class ObeyedPlaces {
       holder.lost = listener;
     };
     try {
-      for (const { root, paths } of roots) this.#make(root, paths, start);
+      for (const { root, paths, files } of roots) {
+        for (const file of files) this.#files.add(join(root, file));
+        this.#make(root, paths, start);
+      }
       refuseLinks(roots);
       for (const root of roots) this.#watch(root, start);
       return {
@@ -106,7 +112,7 @@ export class ObeyedPlaces {
   #make(root: string, paths: string[], start: string | undefined): void {
     const missing = paths.flatMap(withFoldersAbove).filter((path) => !exists(join(root, path)));
     for (const path of new Set(missing)) {
-      const made = makePlaceholder(root, path);
+      const made = makePlaceholder(root, path, this.#files.has(join(root, path)) ? "file" : "folder");
       if (!made) continue;
       this.#made.push(made);
       this.#record.add(made, start);
@@ -196,16 +202,21 @@ function removeUnused(made: Placeholder[]): Placeholder[] {
 /** A link cannot be a mount point: code could put something else in its place, or change what it leads to. */
 function refuseLinks(roots: ProtectedRoot[]): void {
   for (const { root, paths } of roots) {
-    const link = paths.find((path) => lstatSync(join(root, path), { throwIfNoEntry: false })?.isSymbolicLink());
+    const link = paths.flatMap(withFoldersAbove).find((path) => isLink(join(root, path)));
     if (link === undefined) continue;
+    const lifting = liftablePaths.has(link) ? link : ".git";
     throw new CellwrightError(
       "kernel_start_failed",
       `\`${join(root, link)}\` is a symbolic link, and programs on this machine obey what is there: it cannot be kept from code.`,
       {
-        hint: `Replace it with what it leads to, or start Cellwright with --allow-write=${link} to let code change it.`,
+        hint: `Replace it with what it leads to, or start Cellwright with --allow-write=${lifting} to let code change it.`,
       },
     );
   }
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
 function exists(path: string): boolean {

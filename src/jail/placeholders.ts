@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, rmdirSync } from "node:fs";
+import { lstatSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 /** Something empty that was made where a mount point had to be. */
@@ -9,13 +9,14 @@ export interface Placeholder {
 }
 
 /**
- * Makes a folder to be mounted on where nothing is: `git` and listings overlook an empty one. Undefined: there is something
- * already, or code could make nothing there.
+ * Makes something to be mounted on where nothing is: a folder, since `git` and listings overlook an empty one, or a file.
+ * Undefined: there is something already, or code could make nothing there.
  */
-export function makePlaceholder(root: string, relativePath: string): Placeholder | undefined {
+export function makePlaceholder(root: string, relativePath: string, kind: "folder" | "file"): Placeholder | undefined {
   const path = `${root}/${relativePath}`;
   try {
-    mkdirSync(path, { mode: 0o755 });
+    if (kind === "folder") mkdirSync(path, { mode: 0o755 });
+    else writeFileSync(path, "", { flag: "wx", mode: 0o644 });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // Without the folder above there is nothing to protect in it.
@@ -31,8 +32,10 @@ export function makePlaceholder(root: string, relativePath: string): Placeholder
 export function removePlaceholder({ path, id }: Placeholder): void {
   if (idOf(path) !== id) return;
   try {
-    // A folder that somebody uses by now is not empty, and stays.
-    rmdirSync(path);
+    // What somebody uses by now is not empty, and stays.
+    const stats = lstatSync(path);
+    if (stats.isDirectory()) rmdirSync(path);
+    else if (stats.size === 0) rmSync(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (!["ENOENT", "ENOTEMPTY", "EEXIST", "ENOTDIR", "EBUSY", "EACCES", "EPERM", "EROFS"].includes(code ?? "")) {

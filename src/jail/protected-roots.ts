@@ -1,9 +1,10 @@
 import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import { liftablePaths, obeyedPaths } from "../obeyed.ts";
 import { linkedRepositories } from "./git-links.ts";
+import { placesInSettings } from "./git-settings.ts";
 
 /** A folder that code may write to, and what below it stays as it is. */
 export interface ProtectedRoot {
@@ -11,6 +12,8 @@ export interface ProtectedRoot {
   root: string;
   /** Relative paths that hosts obey, existing or not. */
   paths: string[];
+  /** Those among them that must not be folders where they do not exist: git would refuse to work. */
+  files: string[];
 }
 
 /** What the operator's --allow-write says: folders and files to write to, and protected names that are lifted. */
@@ -41,8 +44,12 @@ export function protectedRoots(folders: string[], lifted: string[]): ProtectedRo
     const has = (name: string) => lstatSync(join(root, name), { throwIfNoEntry: false }) !== undefined;
     const isHome = root === realPath(homedir());
     const obeyed = obeyedPaths({ hasRepository: isRepository(join(root, ".git")), isHome, has });
-    const paths = [...obeyed, ...linkedPaths(root)];
-    return { root, paths: paths.filter((path) => !open.some((one) => path === one || path.startsWith(`${one}/`))) };
+    const linked = linkedPaths(root);
+    // Who lets code change all of `.git` lets it change what that names.
+    const { folders, files } = open.includes(".git") ? { folders: [], files: [] } : namedPaths(root);
+    const paths = [...new Set([...obeyed, ...linked, ...folders, ...files])];
+    const isKept = (path: string) => !open.some((one) => path === one || path.startsWith(`${one}/`));
+    return { root, paths: paths.filter(isKept), files: files.filter(isKept) };
   });
 }
 
@@ -60,6 +67,19 @@ function linkedPaths(root: string): string[] {
       { hint: "See what `git status` says there, or use a workspace without a repository.", cause },
     );
   }
+}
+
+function namedPaths(root: string): { folders: string[]; files: string[] } {
+  const { folders, files } = placesInSettings(root);
+  if (folders.includes(root)) {
+    throw new CellwrightError(
+      "kernel_start_failed",
+      `The settings of git have \`${root}\` itself as the folder of hooks, so git would run what code writes there.`,
+      { hint: "Set `core.hooksPath` to a folder of its own, or start Cellwright with --allow-write=.git." },
+    );
+  }
+  const fromRoot = (path: string) => relative(root, path);
+  return { folders: folders.map(fromRoot), files: files.map(fromRoot) };
 }
 
 /** As git decides it, roughly: a folder with a HEAD. Anything else in its place is protected as a whole. */

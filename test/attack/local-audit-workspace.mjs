@@ -4,7 +4,16 @@ import { attackByCode, gotThrough, withstood } from "./audit-workspace.mjs";
 import { expect, proves, until } from "./case.mjs";
 import { forBoth, inPython, LIMITS, startLocal } from "./local-stage.mjs";
 import { isApart, JAILED } from "./tier.mjs";
-import { git, isObeyed, makeProject, markerIn, plant, waysDone } from "./workspaces.mjs";
+import {
+  git,
+  isObeyed,
+  makeProject,
+  makeProjectWithSettings,
+  markerIn,
+  plant,
+  plantNamed,
+  waysDone,
+} from "./workspaces.mjs";
 
 const start = (stage, folder, more, jail = JAILED) =>
   stage.ownServer((env) => startLocal({ args: [...jail, ...LIMITS, "--workspace", folder, ...more], env }));
@@ -62,4 +71,31 @@ const s7Replaced = forBoth((language) => ({
   },
 }));
 
-export default [...s7, ...s7Replaced];
+const s7Named = forBoth((language) => ({
+  id: "S7",
+  class: "S5",
+  what: "code writes what the settings of git name: a folder of hooks, an included file, a program",
+  async attack(stage, jail, lift) {
+    const folder = makeProjectWithSettings(stage);
+    const server = await start(stage, folder, lift, jail);
+    const session = await stage.session(server, language === "python" ? "0" : ":", { language });
+    const marker = markerIn(stage);
+    const code = inPython(language, plantNamed(marker));
+    const ways = waysDone(await session.run(code, { language, timeout_s: 60 }));
+    return { ways, ran: isObeyed(folder, marker), works: git(folder, "status").status === 0 };
+  },
+  async probe(stage) {
+    const { ways, ran, works } = await this.attack(stage, JAILED, []);
+    expect(!ran, "git ran what code had planted");
+    expect(ways.length === 0, `code wrote what git obeys: ${ways.join(", ")}`);
+    expect(works, "the user's own git does not work any more");
+    return "all ways refused";
+  },
+  async control(stage) {
+    const { ways, ran } = await this.attack(stage, isApart ? JAILED : ["--jail", "none"], ["--allow-write", ".git"]);
+    proves(ran && ways.length > 4, `git ran ${ran ? "it" : "nothing"}: ${ways.join(", ")}`);
+    return `${ways.length} ways work, and git runs it`;
+  },
+}));
+
+export default [...s7, ...s7Replaced, ...s7Named];

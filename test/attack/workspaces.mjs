@@ -26,6 +26,48 @@ export function makeProject(stage, { repository = true } = {}) {
   return folder;
 }
 
+/** A repository whose settings name what lies beside `.git`. */
+export function makeProjectWithSettings(stage) {
+  const folder = makeProject(stage);
+  mkdirSync(join(folder, "tools"));
+  writeFileSync(join(folder, "tools/monitor.sh"), "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+  git(folder, "config", "core.hooksPath", ".githooks");
+  git(folder, "config", "include.path", "../.gitconfig.shared");
+  git(folder, "config", "core.fsmonitor", "./tools/monitor.sh");
+  return folder;
+}
+
+/** Python that tries to change what such settings name. */
+export function plantNamed(marker) {
+  const hook = `#!/bin/sh\ntouch ${marker}\n`;
+  const config = `[core]\n\tfsmonitor = "touch ${marker}; false"\n`;
+  return `
+import os
+HOOK, CONFIG = ${pythonText(hook)}, ${pythonText(config)}
+def put(path, text):
+    with open(path, "w") as file: file.write(text)
+    try: os.chmod(path, 0o755)
+    except OSError: pass
+def hooks(folder):
+    os.makedirs(folder, exist_ok=True)
+    for name in ("pre-commit", "post-index-change"): put(folder + "/" + name, HOOK)
+ways = {
+    "the folder of hooks": lambda: hooks(".githooks"),
+    "a folder moved there": lambda: (hooks("evil"), os.rename("evil", ".githooks")),
+    "an included file": lambda: put(".gitconfig.shared", CONFIG),
+    "a file moved there": lambda: (put("evil.conf", CONFIG), os.rename("evil.conf", ".gitconfig.shared")),
+    "a program": lambda: put("tools/monitor.sh", HOOK),
+    "another program": lambda: (os.remove("tools/monitor.sh"), put("tools/monitor.sh", HOOK)),
+    "its folder": lambda: (os.rename("tools", "tools2"), os.makedirs("tools"), put("tools/monitor.sh", HOOK)),
+}
+done = []
+for name, way in ways.items():
+    try: way(); done.append(name)
+    except Exception as error: pass
+print("[done]", ", ".join(done))
+`;
+}
+
 /** As the user runs it outside: with nothing of this machine's own settings. */
 export function git(folder, ...args) {
   const env = { PATH: process.env.PATH, HOME: folder, GIT_CONFIG_NOSYSTEM: "1", GIT_CONFIG_GLOBAL: "/dev/null" };

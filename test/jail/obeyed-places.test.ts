@@ -70,6 +70,37 @@ describe("mount points where hosts obey what is written", () => {
     expect(readdirSync(join(root, ".git")).sort()).toEqual(["HEAD", "config", "hooks", "objects", "refs"]);
   });
 
+  test("are empty files where git's settings include what is not there: it takes no folder for one", async () => {
+    repository();
+    writeFileSync(join(root, ".git", "config"), "[include]\n\tpath = ../settings\n[core]\n\thooksPath = hooks\n");
+    const { paths, release } = await open().hold([root]);
+    expect(paths).toEqual(expect.arrayContaining([join(root, "settings"), join(root, "hooks")]));
+    expect(lstatSync(join(root, "settings"))).toMatchObject({ size: 0 });
+    expect(lstatSync(join(root, "settings")).isFile()).toBe(true);
+    expect(lstatSync(join(root, "hooks")).isDirectory()).toBe(true);
+    await release();
+    expect(names()).toEqual([".git"]);
+    const again = await open().hold([root]);
+    writeFileSync(join(root, "settings"), "[user]\n");
+    await again.release();
+    expect(names()).toEqual([".git", "settings"]);
+  });
+
+  test("cannot be all of the folder, which is said with the way out; a link on the way to one neither", async () => {
+    repository();
+    const refusal = () =>
+      open()
+        .hold([root])
+        .catch((thrown) => `${thrown.message} ${thrown.hint}`);
+    writeFileSync(join(root, ".git", "config"), "[core]\n\thooksPath = .\n");
+    expect(await refusal()).toMatch(/folder of hooks.*core\.hooksPath/s);
+    writeFileSync(join(root, ".git", "config"), "[core]\n\thooksPath = tools/hooks\n");
+    symlinkSync(base, join(root, "tools"));
+    expect(await refusal()).toMatch(/tools` is a symbolic link.*--allow-write=\.git /s);
+    const { release } = await open([join(root, ".git")]).hold([root]);
+    await release();
+  });
+
   test("stay when somebody has used them meanwhile, or put something else there", async () => {
     const { release } = await open().hold([root]);
     writeFileSync(join(root, ".vscode", "settings.json"), "{}");
