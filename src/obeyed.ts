@@ -50,10 +50,17 @@ const everywhere = [
 /** Obeyed in the user's home folder: settings that name other programs, or that hold the user's keys. */
 const atHome = [
   ...[".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"],
-  ...[".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".xprofile", ".xsessionrc"],
+  ...[".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".logout", ".kshrc"],
+  ...[".xprofile", ".xsession", ".xsessionrc", ".xinitrc", ".direnvrc"],
   ...[".gitconfig", ".pypirc", ".netrc", ".condarc", ".ssh", ".tmux.conf", ".screenrc", ".vim", ".emacs"],
   ...[".emacs.d", ".pythonrc", ".pythonrc.py", ".config", ".local"],
+  // What interpreters and databases run when they start, and folders that shells have on their PATH.
+  ...[".ipython", ".jupyter", ".irbrc", ".pryrc", ".ghci", ".psqlrc", ".sqliterc", ".julia"],
+  ...[".nvm", ".pyenv", ".rbenv", ".asdf", ".deno", ".bun", ".npm-global", ".oh-my-zsh"],
 ];
+
+/** Obeyed in the home folder only: in a project they are what a build keeps. */
+const atHomeOnly = [".gradle", ".m2", ".sbt"];
 
 /**
  * What is protected below a folder. `hasRepository`: its `.git` is a folder with a repository in it. Names of the second
@@ -65,11 +72,12 @@ export function obeyedPaths(folder: { hasRepository: boolean; isHome: boolean; h
     ...(hasRepository ? repository : noRepository),
     ...everywhere,
     ...atHome.filter((name) => isHome || has(name)),
+    ...(isHome ? atHomeOnly : []),
   ];
 }
 
 /** What may be named to lift the protection. */
-export const liftablePaths: ReadonlySet<string> = new Set([...noRepository, ...everywhere, ...atHome]);
+export const liftablePaths: ReadonlySet<string> = new Set([...noRepository, ...everywhere, ...atHome, ...atHomeOnly]);
 
 /** A name as file systems that know no case, or overlook some characters, compare it; and Windows with its endings. */
 export function foldName(name: string): string {
@@ -96,7 +104,7 @@ const obeyedAnywhere: RegExp[] = [
   /^(node_modules|autostart|launchagents|systemd|cron\..*)$/,
 ];
 
-const names: ReadonlySet<string> = new Set([...noRepository, ...everywhere, ...atHome].map(foldName));
+const names: ReadonlySet<string> = new Set([...liftablePaths].map(foldName));
 
 /** The name in a path of the user's own files that a program on this machine would act on, if one would. */
 export function obeyedName(path: string): string | undefined {
