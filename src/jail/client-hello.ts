@@ -53,15 +53,24 @@ function findServerName(hello: DataView): string | undefined {
   if (at === hello.byteLength) return undefined;
   const end = at + 2 + hello.getUint16(at);
   at += 2;
+  const names: string[] = [];
   while (at + 4 <= end) {
     const [type, length] = [hello.getUint16(at), hello.getUint16(at + 2)];
-    if (type === SERVER_NAME) {
-      // A list, of which only the first entry is ever used: its length, a type, and the name.
-      const nameLength = hello.getUint16(at + 7);
-      const name = new Uint8Array(hello.buffer, hello.byteOffset + at + 9, nameLength);
-      return Buffer.from(name).toString("latin1").toLowerCase();
-    }
+    if (type === SERVER_NAME) names.push(...namesIn(new DataView(hello.buffer, hello.byteOffset + at + 4, length)));
     at += 4 + length;
   }
-  return undefined;
+  // Several are forbidden, and which one a server would take is anybody's guess: together they are no host's name.
+  return names.length === 0 ? undefined : names.join(" ");
+}
+
+/** The length of the list; then of each entry a type, a length and the name. */
+function namesIn(list: DataView): string[] {
+  const names: string[] = [];
+  for (let at = 2; at < list.byteLength; ) {
+    const length = list.getUint16(at + 1);
+    const name = new Uint8Array(list.buffer, list.byteOffset + at + 3, length);
+    names.push(Buffer.from(name).toString("latin1").toLowerCase());
+    at += 3 + length;
+  }
+  return names;
 }

@@ -169,9 +169,14 @@ async function forwardRequest(incoming: IncomingMessage, outgoing: ServerRespons
     const kept = Object.entries(response.headers).filter(
       ([name]) => !hopHeaders.has(name) || name === "transfer-encoding",
     );
-    outgoing.writeHead(response.statusCode ?? 502, Object.fromEntries(kept));
-    response.pipe(outgoing);
     response.on("error", () => outgoing.destroy());
+    try {
+      outgoing.writeHead(response.statusCode ?? 502, Object.fromEntries(kept));
+      response.pipe(outgoing);
+    } catch {
+      // Node reads more than it writes, such as a status of 99.
+      upstream.destroy(new Error("the answer is not HTTP"));
+    }
   });
   upstream.on("error", (error) => refuse(outgoing, error));
   finished(outgoing, () => upstream.destroy());

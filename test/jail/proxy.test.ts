@@ -109,6 +109,21 @@ describe("plain requests", () => {
     expect(await get(location ?? "")).toMatchObject({ status: 403 });
   });
 
+  test("are answered with 502 when what comes back is not HTTP, and the next one is served", async () => {
+    for (const status of ["000", "099", "1", "abc"]) {
+      const odd = createServer((socket) => {
+        socket.on("error", () => {});
+        socket.once("data", () => socket.end(`HTTP/1.1 ${status} Odd\r\nContent-Length: 0\r\n\r\n`));
+      });
+      const oddPort = await listening(odd);
+      const via = await open([`named.example:${oddPort}`, "127.0.0.1"]);
+      expect(await get(`http://named.example:${oddPort}/`, via)).toMatchObject({ status: 502 });
+      await via.dispose();
+      odd.close();
+    }
+    expect(await get(`http://named.example:${port}/`)).toMatchObject({ status: 200 });
+  });
+
   test("that are not for a proxy are refused", async () => {
     expect(await get("/path")).toMatchObject({ status: 403 });
   });
@@ -374,6 +389,28 @@ describe("a first message", () => {
       expect(["tls", "other", "incomplete"]).toContain(readGreeting(broken).kind);
     }
     expect(readGreeting(Buffer.from("GET / HTTP/1.1"))).toEqual({ kind: "other" });
+  });
+
+  test("with several names has none of them", () => {
+    const sized = (bytes: number, content: Buffer) => {
+      const length = Buffer.alloc(bytes);
+      length.writeUIntBE(content.length, 0, bytes);
+      return Buffer.concat([length, content]);
+    };
+    const list = (...names: string[]) => {
+      const entries = names.map((name) => Buffer.concat([Buffer.of(0), sized(2, Buffer.from(name))]));
+      return Buffer.concat([Buffer.of(0, 0), sized(2, sized(2, Buffer.concat(entries)))]);
+    };
+    const greeting = (...extensions: Buffer[]) => {
+      const start = [Buffer.alloc(34), sized(1, Buffer.alloc(0)), sized(2, Buffer.alloc(2)), sized(1, Buffer.alloc(1))];
+      const hello = Buffer.concat([...start, sized(2, Buffer.concat(extensions))]);
+      return Buffer.concat([Buffer.of(22, 3, 1), sized(2, Buffer.concat([Buffer.of(1), sized(3, hello)]))]);
+    };
+    expect(readGreeting(greeting(list("a.example")))).toEqual({ kind: "tls", serverName: "a.example" });
+    const both = { kind: "tls", serverName: "a.example b.example" };
+    expect(readGreeting(greeting(list("a.example", "b.example")))).toEqual(both);
+    expect(readGreeting(greeting(list("a.example"), list("b.example")))).toEqual(both);
+    expect(readGreeting(greeting())).toEqual({ kind: "tls" });
   });
 });
 
