@@ -182,7 +182,7 @@ export interface GateFilter {
 }
 
 export interface GateOptions {
-  /** Whether sockets of that kind are made by the gate as well. */
+  /** Whether sockets of that kind are made by the gate as well; none of them is to be waited on. */
   tcp: boolean;
   /** Where Landlock does not scope them. */
   signals: boolean;
@@ -200,6 +200,7 @@ export function gateFilter(options: GateOptions): GateFilter | undefined {
   const { column } = known;
   const numbers = present({
     connect: calls.connect[column],
+    ...(tcp ? { listen: calls.listen[column] } : {}),
     ...(signals ? numbersByName(signalCalls, column) : {}),
     ...(files ? numbersByName(judgedFileCalls, column) : {}),
     ...(names ? numbersByName(judgedNameCalls, column) : {}),

@@ -1,4 +1,4 @@
-"""`connect` and, where the network is the machine's, TCP sockets. The gate connects a socket of its own and puts it in place of the caller's."""
+"""`connect` and, where the network is the machine's, TCP sockets and `listen`. The gate connects a socket of its own and puts it in place of the caller's."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ import stat
 import struct
 
 from . import forward
-from .gate_request import Refused, about, real_path
+from .gate_request import Refused, about, real_path, signed
 from .gate_signals import is_below
 
 _MAX_ADDRESS_BYTES = 128
@@ -18,7 +18,7 @@ _CONNECT_SECONDS = 5
 
 def calls(rules, bridge):
     connections = _Connections(rules, bridge)
-    return {"connect": connections.connect, "socket": connections.socket}
+    return {"connect": connections.connect, "socket": connections.socket, "listen": _listen}
 
 
 class _Connections:
@@ -66,7 +66,8 @@ class _Connections:
             os.close(found)
         # One that was linked or moved here from elsewhere is served by a process outside of this jail.
         listener = struct.unpack("=3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-        if listener > 0 and is_below(listener, os.getpid()):
+        # Where this process answers `listen`, too, it counts as who waits there.
+        if listener == os.getpid() or listener > 0 and is_below(listener, os.getpid()):
             return connected
         connected.close()
         raise Refused(errno.EACCES)
@@ -94,6 +95,14 @@ class _Connections:
                     raise Refused(errno.ECONNREFUSED)
                 socket.send_fds(self._bridge, [b"x"], [outer.fileno()])
         return inner
+
+
+def _listen(request):
+    """Where the network is the machine's, so would a port be: only Unix sockets are waited on."""
+    with request.socket(request.arguments[0] & 0xFFFFFFFF) as waiting:
+        if waiting.family != socket.AF_UNIX:
+            raise Refused(errno.EACCES)
+        waiting.listen(max(0, signed(request.arguments[1])))
 
 
 def _connected(family, address):

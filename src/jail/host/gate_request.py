@@ -3,7 +3,10 @@
 import errno
 import fcntl
 import os
+import socket
 import struct
+
+from . import linux
 
 AT_FDCWD = -100
 
@@ -39,8 +42,7 @@ class Request:
             except OSError:
                 memory.seek(address)
                 data = memory.read(_PAGE_BYTES - address % _PAGE_BYTES)
-        # The process that was read is the one that asked, and not one that got its number since.
-        fcntl.ioctl(self._gate, _IS_VALID, struct.pack("=Q", self._cookie))
+        self._check_caller()
         return data
 
     def path(self, address):
@@ -64,6 +66,16 @@ class Request:
     def flags_of(self, descriptor):
         return int(self._about("fdinfo/%d" % descriptor, "flags"), 8)
 
+    def socket(self, number):
+        """The caller's socket itself, whatever the caller's descriptor is by now."""
+        descriptor = linux.descriptor_of(int(self._about("status", "Tgid")), number)
+        try:
+            self._check_caller()
+            return socket.socket(fileno=descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+
     def give(self, descriptor, close_on_exec):
         """A copy of the descriptor for the caller. Returns its number there."""
         # With a buffer that can be changed, ioctl returns the number and not the buffer.
@@ -74,6 +86,10 @@ class Request:
         """The same in place of one that the caller has."""
         added = struct.pack("=QIIII", self._cookie, _SET_DESCRIPTOR, descriptor, number, close_on_exec)
         fcntl.ioctl(self._gate, _ADD_DESCRIPTOR, added)
+
+    def _check_caller(self):
+        """The process that was looked at is the one that asked, and not one that got its number since."""
+        fcntl.ioctl(self._gate, _IS_VALID, struct.pack("=Q", self._cookie))
 
     def _about(self, file, name):
         return about(self.pid, file, name)

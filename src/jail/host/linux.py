@@ -47,6 +47,8 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 # By processor: pivot_root, seccomp and renameat2. The newer calls have one number everywhere.
 _numbers = {"x86_64": (155, 317, 316), "aarch64": (41, 277, 276)}
+_PIDFD_OPEN = 434
+_PIDFD_GETFD = 438
 _MOUNT_SETATTR = 442
 _LANDLOCK_CREATE = 444
 _LANDLOCK_ADD_RULE = 445
@@ -173,6 +175,18 @@ def _install_filter(program, flags):
     result = _libc.syscall(call, ctypes.c_uint(_SECCOMP_SET_MODE_FILTER), ctypes.c_uint(flags), described)
     _check(result, "seccomp")
     return result
+
+
+def descriptor_of(pid, number):
+    """A descriptor of our own for what another process has open."""
+    process = _libc.syscall(ctypes.c_long(_PIDFD_OPEN), ctypes.c_int(pid), ctypes.c_uint(0))
+    _check(process, "pidfd_open")
+    try:
+        found = _libc.syscall(ctypes.c_long(_PIDFD_GETFD), ctypes.c_int(process), ctypes.c_int(number), ctypes.c_uint(0))
+        _check(found, "pidfd_getfd")
+        return found
+    finally:
+        os.close(process)
 
 
 def rename(old_folder, old_name, new_folder, new_name, flags):
