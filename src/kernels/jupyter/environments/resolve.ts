@@ -48,6 +48,10 @@ function notFound(name: string, config: EnvironmentsConfig, known: Candidate[]):
     known.filter(({ obstacle }) => !obstacle).map((candidate) => candidate.name),
   );
   const meant = alike.length > 0 ? `Did you mean ${alike.map((it) => `\`${it}\``).join(" or ")}? ` : "";
+  if (!config.allowPaths) {
+    const hint = `${meant}Call list_environments to see what there is, and choose one.`;
+    return new CellwrightError("env_error", `There is no environment \`${name}\` on this server.`, { hint });
+  }
   const command = existsSync(root) || /^[\w.-]+$/.test(name) ? ` or create it: \`${makeVenv(join(root, name))}\`` : "";
   return new CellwrightError(
     "env_error",

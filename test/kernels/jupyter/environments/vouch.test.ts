@@ -154,6 +154,10 @@ describeWith("managedPython", "a path", () => {
     expect(one).toBe(other);
     expect(one).toContain("--allow-env-paths");
     expect(await findEnvironment("~/envs/named", config)).toMatchObject({ kind: "venv" });
+    // Nor is a name that nobody has answered with a path.
+    const unknown = await findEnvironment("nmed", config).catch(({ message, hint }) => `${message} ${hint}`);
+    expect(unknown).toContain("Did you mean `named`");
+    expect(unknown).not.toContain(world.home);
   });
 
   test("into the files of sessions is refused, and so is a base Python of no known place", async () => {
