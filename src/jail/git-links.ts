@@ -137,7 +137,8 @@ function readVarint(bytes: Buffer, at: number): { value: number; next: number } 
   return { value, next };
 }
 
-function readText(file: string): string {
+/** Empty where it cannot be read. */
+export function readText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch {

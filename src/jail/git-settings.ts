@@ -1,7 +1,7 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { repositoriesIn } from "./git-links.ts";
+import { readText, repositoriesIn } from "./git-links.ts";
 
 /** Absolute paths. */
 export interface PlacesInSettings {
@@ -21,7 +21,7 @@ export function placesInSettings(root: string, env: NodeJS.ProcessEnv = process.
     const files = [...ownFiles(gitDir), ...filesOfUser(env)];
     // It grows by what is included.
     for (const file of files) {
-      for (const { key, value } of settingsIn(textOf(file))) {
+      for (const { key, value } of settingsIn(readText(file))) {
         if (isInclude(key)) {
           const included = resolve(dirname(file), atHome(value));
           read.add(included);
@@ -37,7 +37,7 @@ export function placesInSettings(root: string, env: NodeJS.ProcessEnv = process.
 
 /** A worktree that was added shares the settings of the first one. */
 function ownFiles(gitDir: string): string[] {
-  const common = textOf(join(gitDir, "commondir")).trim();
+  const common = readText(join(gitDir, "commondir")).trim();
   return [join(resolve(gitDir, common), "config"), join(gitDir, "config.worktree")];
 }
 
@@ -97,12 +97,4 @@ function unquoted(text: string): string {
     else value += part;
   }
   return value.trim();
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }

@@ -31,7 +31,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 def enter(policy, limits=None, keep_fds=(), report_first=None, die_with_parent=False):
     """`report_first` is called in the supervisor with the pid of the process that all others are below."""
-    _close_descriptors(keep_fds)
+    linux.close_descriptors(keep_fds)
     # Until there is a process to pass them on to, or to be interrupted.
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     if limits:
@@ -160,15 +160,6 @@ def _die_of_it():
 
     traceback.print_exc()
     os._exit(125)
-
-
-def _close_descriptors(keep):
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in keep:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # It was the listing's own.
 
 
 def _be_supervisor(first, keep_fds):

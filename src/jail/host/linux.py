@@ -177,6 +177,16 @@ def _install_filter(program, flags):
     return result
 
 
+def close_descriptors(keep):
+    """All above 2 but these."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # It was the listing's own.
+
+
 def descriptor_of(pid, number):
     """A descriptor of our own for what another process has open."""
     process = _libc.syscall(ctypes.c_long(_PIDFD_OPEN), ctypes.c_int(pid), ctypes.c_uint(0))

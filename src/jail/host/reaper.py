@@ -99,13 +99,7 @@ def _descendants():
 
 
 def _close_others(gate):
-    keep = {} if gate is None else set(gate.descriptors)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in keep:
-            try:
-                os.close(int(name))
-            except OSError:
-                pass  # It was the listing's own.
+    linux.close_descriptors([] if gate is None else gate.descriptors)
     # The program's own pipes must end with it, not with us.
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
