@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { testBash } from "../contracts/bash.ts";
-import { failure, run, testKernel, text } from "../contracts/kernel.ts";
+import { failure, result, run, runUntilReady, testKernel, text } from "../contracts/kernel.ts";
 import { describeWithIsolations } from "../support/isolations.ts";
 import { besidesLimits } from "../support/limit-notes.ts";
 import { describeWith } from "../support/requirements.ts";
@@ -21,6 +21,23 @@ describeWith("localKernels", "local kernels", () => {
         expect(besidesLimits(kernel.info.notes)).toEqual([]);
         await kernel.dispose();
       }
+    });
+
+    test("run commands after `!`, with the names of a cell in them and their output in order", async () => {
+      const { kernel } = await start("python");
+      const code = "def f(word):\n    !echo {word} $word; echo away >&2; exit 3\nf('hi')\nprint('after')\n_exit_code";
+      const events = await run(kernel, code);
+      // A terminal has one stream for both.
+      expect(text(events).replaceAll("\r", "") + text(events, "stderr")).toMatch(/^hi hi\n(away\n)?after\n(away\n)?$/);
+      expect(result(events)).toBe("3");
+      const sleeping = await runUntilReady(kernel, "!echo ready; sleep 60", () => kernel.interrupt?.());
+      expect(text(sleeping)).toContain("ready");
+      expect(text(await run(kernel, "!cd /; pwd\n!pwd")).split(/\r?\n/)).toMatchObject([
+        "/",
+        expect.stringMatching(/workspace$/),
+        "",
+      ]);
+      await kernel.dispose();
     });
 
     testKernel({

@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, test } from "vitest";
+import type { Isolation } from "../../src/jail/jail.ts";
 import { type TestPython, testPython } from "./pythons.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -100,16 +101,26 @@ function findBubblewrap(): Found {
   return run.status === 0 ? { path } : { reason: `bwrap does not work here: ${run.stderr.trim() || run.error}` };
 }
 
-let knownIsolation: Found | undefined;
+let knownIsolation: Isolation | { obstacle: string } | undefined;
+
+/** Whether `--jail auto` gives code paths of its own, such as /workspace, and its own network: not without namespaces. */
+export function isApart(): boolean {
+  const found = isolationHere();
+  return "tier" in found && found.tier === "namespaces";
+}
+
+function findIsolation(): Found {
+  const found = isolationHere();
+  return "obstacle" in found ? { reason: found.obstacle } : { path: found.launcher.program };
+}
 
 /** As the program finds it: a finder cannot wait for it. */
-function findIsolation(): Found {
+function isolationHere(): Isolation | { obstacle: string } {
   const file = pathToFileURL(join(root, "dist/jail/isolation.js"));
   const script = `console.log(JSON.stringify(await (await import("${file}")).findIsolation("auto")))`;
   if (!knownIsolation) {
     const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
-    const found = stdout ? JSON.parse(stdout) : { obstacle: stderr };
-    knownIsolation = "obstacle" in found ? { reason: found.obstacle } : { path: found.launcher.program };
+    knownIsolation = (stdout ? JSON.parse(stdout) : { obstacle: stderr }) as Isolation | { obstacle: string };
   }
   return knownIsolation;
 }

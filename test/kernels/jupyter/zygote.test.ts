@@ -2,11 +2,12 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { tryIsolation } from "../../../src/jail/isolation.ts";
+import type { Isolation } from "../../../src/jail/jail.ts";
 import { localJail, SOCKETS_DIR } from "../../../src/jail/local-jail.ts";
 import { hostDir, preludeDir } from "../../../src/kernels/jupyter/cold.ts";
 import { goneByLooking } from "../../../src/kernels/jupyter/kernel-process.ts";
 import type { Zygote } from "../../../src/kernels/jupyter/zygote.ts";
+import { describeWithIsolations } from "../../support/isolations.ts";
 import { testPython } from "../../support/pythons.ts";
 import { describeWith, describeWithPythons } from "../../support/requirements.ts";
 import { type ForkOptions, forkKernel, openTestZygote, scientific, temporaryFolder, textOf } from "./forked-kernels.ts";
@@ -262,7 +263,11 @@ print([name for name in names if 'zygote' in name.rpartition('/')[2] or 'request
   });
 });
 
-describeWith("localKernels", "a fork in a jail", () => {
+describeWith("localKernels", "in a jail", () => {
+  describeWithIsolations("a fork", forksInJail, ["namespaces"]);
+});
+
+function forksInJail(isolation: Isolation): void {
   const jailed = async (changed: { readOnly?: { from: string; at: string }[] } = {}): Promise<ForkOptions> => {
     const python = testPython("managed");
     const script = "import sys; print(sys.prefix, sys.base_prefix)";
@@ -272,8 +277,6 @@ describeWith("localKernels", "a fork in a jail", () => {
       insideDir: SOCKETS_DIR,
       jail: async ({ socketsDir }) => {
         const supportPaths = [hostDir, preludeDir];
-        const isolation = await tryIsolation("namespaces", "python");
-        if ("obstacle" in isolation) throw new Error(isolation.obstacle);
         const policy = await localJail({
           isolation,
           environmentPaths: prefixes,
@@ -304,7 +307,7 @@ describeWith("localKernels", "a fork in a jail", () => {
     const impossible = await jailed({ readOnly: [{ from: "/not/there", at: "/not/there" }] });
     await expect(forkKernel(zygote, folder, impossible)).rejects.toThrow("/not/there");
   });
-});
+}
 
 /** A virtual environment with these modules, and all that the tests' own Python has unless it is to be empty. */
 function environmentWith(modules: Record<string, string>, { empty = false } = {}): string {

@@ -1,12 +1,14 @@
 """IPython's shell, as far as what it shows and how cells are named differs from a notebook's."""
 
 import ast
+import os
 import sys
 import warnings
 
 from IPython.core import formatters
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.error import UsageError
+from IPython.utils import process
 from ipykernel.zmqshell import ZMQInteractiveShell
 
 from _cellwright import failure, interrupts, plots, shell_commands, shell_lines
@@ -71,6 +73,14 @@ class Shell(ZMQInteractiveShell):
     async def run_code(self, code_obj, result=None, *, async_=False):
         interrupts.check()
         return await super().run_code(code_obj, result, async_=async_)
+
+    def system(self, cmd):
+        """`!command`, as IPython runs it; where no terminal is to be had, on the cell's own descriptors."""
+        if cmd.rstrip().endswith("&"):
+            raise OSError("Background processes not supported.")
+        # Names in it are those of whoever has called this.
+        command = self.var_expand(cmd, depth=1)
+        self.user_ns["_exit_code"] = process.system(command) if _has_terminals() else shell_commands.run_apart(command)
 
     def run_shell(self, script, tells_folder=False):
         """What is left of a line that is a shell command; see shell_lines.py."""
@@ -144,6 +154,17 @@ class Shell(ZMQInteractiveShell):
                 plots.end_cell(value, interrupts.happened() and (result is None or error is not None))
         except KeyboardInterrupt as interrupt:
             self._report(interrupt)
+
+
+def _has_terminals():
+    """A jail without namespaces has none: they would be the machine's."""
+    try:
+        ends = os.openpty()
+    except OSError:
+        return False
+    for end in ends:
+        os.close(end)
+    return True
 
 
 def _is_python(code):

@@ -39,6 +39,11 @@ def run(script, is_again=False, tells_folder=False):
     return status
 
 
+def run_apart(script):
+    """The same for a command after `!`, whose directory is its own business."""
+    return _wait_for(subprocess.Popen(["bash" if shutil.which("bash") else "sh", "-c", script], stdin=subprocess.DEVNULL))
+
+
 def _start(script, report):
     environment = {**os.environ, **({"OLDPWD": _before} if _before else {})}
     bash = shutil.which("bash")
