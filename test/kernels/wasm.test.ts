@@ -50,6 +50,24 @@ await asyncio.sleep(0.3)
   expect(result(events)).toBe("'went on'");
 });
 
+test("nor is its event loop, when that was too busy to hear of the cancellation at once", async () => {
+  const busy = "setTimeout(() => { const end = Date.now() + 1000; while (Date.now() < end); }, 0)";
+  const code = `
+import asyncio
+from pyodide.code import run_js
+run_js(${JSON.stringify(busy)})
+print('ready', flush=True)
+try:
+    await asyncio.sleep(100)
+except asyncio.CancelledError:
+    print('swallowed')
+await asyncio.sleep(0.3)
+'went on'`;
+  const events = await runUntilReady(kernel, code, () => kernel.interrupt?.());
+  expect(text(events)).toBe("ready\nswallowed\n");
+  expect(result(events)).toBe("'went on'");
+});
+
 test("asyncio.run works inside a cell, and raises what it raised", async () => {
   const events = await run(
     kernel,

@@ -138,11 +138,15 @@ async function stopCell(cell: number): Promise<void> {
   const giveUpAt = performance.now() + STOP_ATTEMPT_MS;
   while (runningCell === cell && performance.now() < giveUpAt) {
     const { turns } = ring;
+    const isStuck = async () => {
+      await new Promise((resolve) => setTimeout(resolve, TURN_MS));
+      return runningCell === cell && ring.turns === turns;
+    };
     tellWorker({ op: "ping" });
-    await new Promise((resolve) => setTimeout(resolve, TURN_MS));
-    if (runningCell !== cell || ring.turns !== turns) continue;
+    if (!(await isStuck())) continue;
     interrupts.send();
-    return;
+    // A worker that was only slow comes to its event loop now, and has dropped it.
+    if (await isStuck()) return;
   }
 }
 

@@ -87,11 +87,11 @@ async function startKernel(options: WorkerStart): Promise<(command: WorkerComman
       }
     } else if (command.op === "ask") {
       ring.write(kinds.answer, command.id, encoder.encode(runner.answer(command.question)));
-    } else if (command.op === "cancel") {
+    } else if (command.op === "cancel" || command.op === "ping") {
       ring.turn();
-      runner.cancel();
-    } else if (command.op === "ping") {
-      ring.turn();
+      // Sent because we did not come here. Python would hear it in its event loop, and break.
+      interrupts.take();
+      if (command.op === "cancel") runner.cancel();
     }
   };
 }
