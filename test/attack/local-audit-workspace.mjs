@@ -3,7 +3,7 @@
 import { attackByCode, gotThrough, withstood } from "./audit-workspace.mjs";
 import { expect, proves, until } from "./case.mjs";
 import { forBoth, inPython, LIMITS, startLocal } from "./local-stage.mjs";
-import { isApart, JAILED } from "./tier.mjs";
+import { JAILED } from "./tier.mjs";
 import {
   git,
   isObeyed,
@@ -15,11 +15,11 @@ import {
   waysDone,
 } from "./workspaces.mjs";
 
-const start = (stage, folder, more, jail = JAILED) =>
-  stage.ownServer((env) => startLocal({ args: [...jail, ...LIMITS, "--workspace", folder, ...more], env }));
+const start = (stage, folder, more) =>
+  stage.ownServer((env) => startLocal({ args: [...JAILED, ...LIMITS, "--workspace", folder, ...more], env }));
 
-const parts = (stage, language, jail = JAILED) => ({
-  serverIn: (folder, more) => start(stage, folder, more, jail),
+const parts = (stage, language) => ({
+  serverIn: (folder, more) => start(stage, folder, more),
   run: (server, code) => server.run(inPython(language, code), { language, timeout_s: 60 }),
 });
 
@@ -31,9 +31,7 @@ const s7 = forBoth((language) => ({
     return withstood(await attackByCode(stage, parts(stage, language)));
   },
   async control(stage) {
-    // Without namespaces what does not exist cannot be made at the top of the user's folder, whatever is allowed.
-    const jail = isApart ? JAILED : ["--jail", "none"];
-    return gotThrough(await attackByCode(stage, { ...parts(stage, language, jail), lift: [".git", "HEAD"] }));
+    return gotThrough(await attackByCode(stage, { ...parts(stage, language), lift: [".git", "HEAD"] }));
   },
 }));
 
@@ -61,13 +59,12 @@ const s7Replaced = forBoth((language) => ({
   },
   async control(stage) {
     const folder = makeProject(stage);
-    const jail = isApart ? JAILED : ["--jail", "none"];
-    const server = await start(stage, folder, ["--allow-write", ".git"], jail);
+    const server = await start(stage, folder, ["--allow-write", ".git"]);
     const session = await stage.session(server, language === "python" ? "0" : ":", { language });
     const marker = markerIn(stage);
     await session.run(inPython(language, plant(marker)), { language, timeout_s: 60 });
     proves(isObeyed(folder, marker), "git does not obey what was written");
-    return `with ${isApart ? "--allow-write=.git" : jail.join(" ")} the same code works`;
+    return "with --allow-write=.git the same code works";
   },
 }));
 
@@ -75,9 +72,9 @@ const s7Named = forBoth((language) => ({
   id: "S7",
   class: "S5",
   what: "code writes what the settings of git name: a folder of hooks, an included file, a program",
-  async attack(stage, jail, lift) {
+  async attack(stage, lift) {
     const folder = makeProjectWithSettings(stage);
-    const server = await start(stage, folder, lift, jail);
+    const server = await start(stage, folder, lift);
     const session = await stage.session(server, language === "python" ? "0" : ":", { language });
     const marker = markerIn(stage);
     const code = inPython(language, plantNamed(marker));
@@ -85,14 +82,14 @@ const s7Named = forBoth((language) => ({
     return { ways, ran: isObeyed(folder, marker), works: git(folder, "status").status === 0 };
   },
   async probe(stage) {
-    const { ways, ran, works } = await this.attack(stage, JAILED, []);
+    const { ways, ran, works } = await this.attack(stage, []);
     expect(!ran, "git ran what code had planted");
     expect(ways.length === 0, `code wrote what git obeys: ${ways.join(", ")}`);
     expect(works, "the user's own git does not work any more");
     return "all ways refused";
   },
   async control(stage) {
-    const { ways, ran } = await this.attack(stage, isApart ? JAILED : ["--jail", "none"], ["--allow-write", ".git"]);
+    const { ways, ran } = await this.attack(stage, ["--allow-write", ".git"]);
     proves(ran && ways.length > 4, `git ran ${ran ? "it" : "nothing"}: ${ways.join(", ")}`);
     return `${ways.length} ways work, and git runs it`;
   },

@@ -170,9 +170,7 @@ export class Stage {
       const server = await recipe({ TMPDIR: tmpDir, CELLWRIGHT_ATTACK_FLAG: this.flag, OPENAI_API_KEY: this.flag });
       const admin = server.client ? await server.client({ token: tokens.alice }) : server;
       const keep = randomFlag();
-      // Without namespaces nothing can be made at the top of the user's own folder (`--workspace`).
-      const write = 'try: open("secret.txt", "w").write(keep)\nexcept PermissionError: pass';
-      const reply = await admin.run(`keep = ${JSON.stringify(keep)}\n${write}`);
+      const reply = await admin.run(`keep = ${JSON.stringify(keep)}\nopen("secret.txt", "w").write(keep)`);
       if (reply.status !== "ok") throw new Error(`the neighbour did not start: ${reply.text.slice(0, 500)}`);
       Object.assign(server, {
         admin,
