@@ -310,7 +310,8 @@ with zipfile.ZipFile(${JSON.stringify(join(folder, "bomb-1.0-py3-none-any.whl"))
     { encoding: "utf8" },
   );
   proves(made.status === 0, made.stderr);
-  return ["--package-dir", folder];
+  // Otherwise the working directory, this repository: then no program in it is started, uv neither.
+  return ["--package-dir", folder, "--files-dir", folder];
 }
 
 /** With a uv to install with: the environment of tests has no pip. */
