@@ -26,7 +26,7 @@ export interface EnclosureOptions {
 
 export async function enclosure({ isolation, readable, writable, network }: EnclosureOptions): Promise<Enclosure> {
   const { tier, landlockAbi } = isolation;
-  const system = await systemMounts({ network, isApart: false });
+  const system = systemMounts({ network, isApart: false });
   return {
     tier,
     landlockAbi,

@@ -72,7 +72,7 @@ export async function localJail(options: LocalJailOptions): Promise<Jail> {
     from === undefined ? [] : [isApart ? { from, at: path } : inPlace(await realpath(from))];
   const tmp = await at(options.tmpDir, inside.tmp);
   const sockets = await at(options.socketsDir, inside.sockets);
-  const system = await systemMounts({ network: network === "host", isApart });
+  const system = systemMounts({ network: network === "host", isApart });
 
   const writable = [{ from: workspace, at: home }, ...sockets, ...tmp, ...(await allowed("--allow-write", allowWrite))];
   const code = await present([

@@ -1,4 +1,4 @@
-import { lstat, readlink } from "node:fs/promises";
+import { lstatSync, readlinkSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { jailHostDir } from "./fork-jail.ts";
 import type { Mount, Symlink } from "./jail.ts";
@@ -38,22 +38,30 @@ const networkSettings = ["/etc/resolv.conf", "/etc/gai.conf"];
 const ownSettings = ["passwd", "group", "hosts", "nsswitch.conf"];
 
 /** What every jail of a Python kernel or a shell sees of the machine, read-only. */
-export async function systemMounts(options: {
-  network: boolean;
-  isApart: boolean;
-}): Promise<{ readOnly: Mount[]; symlinks: Symlink[] }> {
+export function systemMounts(options: { network: boolean; isApart: boolean }): {
+  readOnly: Mount[];
+  symlinks: Symlink[];
+} {
   const readOnly: Mount[] = ownSettings.map((name) => {
     const at = `/etc/${name}`;
     return { from: options.isApart ? join(jailHostDir, "etc", name) : at, at };
   });
   const symlinks: Symlink[] = [];
   for (const path of systemFolders) {
-    const found = await lstat(path).catch(() => undefined);
-    if (found?.isSymbolicLink()) symlinks.push({ at: path, to: await readlink(path) });
+    const found = statsOf(path);
+    if (found?.isSymbolicLink()) symlinks.push({ at: path, to: readlinkSync(path) });
     else if (found) readOnly.push({ from: path, at: path });
   }
   for (const path of [...settings, ...(options.network ? networkSettings : [])]) {
-    if (await lstat(path).catch(() => undefined)) readOnly.push({ from: path, at: path });
+    if (statsOf(path)) readOnly.push({ from: path, at: path });
   }
   return { readOnly, symlinks };
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }

@@ -64,7 +64,7 @@ export function smallText(path: string): string {
 /** Links followed as far as the path exists. */
 export function realPath(path: string): string {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch {
     return path;
   }

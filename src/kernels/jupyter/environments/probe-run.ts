@@ -31,7 +31,7 @@ export interface ProbeOutput {
 /** Runs the probe in a jail that shows the system, these paths read-only, and nothing else. */
 export async function probeInJail(python: string, paths: string[], isolation: Isolation): Promise<ProbeOutput> {
   const isApart = isolation.tier === "namespaces";
-  const { readOnly, symlinks } = await systemMounts({ network: false, isApart });
+  const { readOnly, symlinks } = systemMounts({ network: false, isApart });
   const own = (await Promise.all(paths.map(mountsOf))).flat();
   const isNew = ({ at }: Mount) => !readOnly.some((mount) => mount.at === at);
   const jail: Jail = {

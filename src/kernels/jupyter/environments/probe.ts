@@ -103,7 +103,7 @@ function stampOf(python: string, answer: Answer): string {
 function lastChange(path: string): string {
   try {
     const { mtimeMs, ino } = statSync(path);
-    return `${realpathSync(path)}:${ino}:${mtimeMs}`;
+    return `${realpathSync.native(path)}:${ino}:${mtimeMs}`;
   } catch {
     return "none";
   }

@@ -27,8 +27,11 @@ export async function sightOf(
 ): Promise<Sight | { obstacle: string }> {
   const { vouched, env } = config;
   const prefix = dirname(dirname(python));
-  const system = (await systemMounts({ network: false, isApart: true })).readOnly.map(({ at }) => at);
-  const isShown = (path: string) => system.some((folder) => isWithin(realPath(path), folder));
+  const system = systemMounts({ network: false, isApart: true }).readOnly.map(({ at }) => at);
+  const isShown = (path: string) => {
+    const real = realPath(path);
+    return system.some((folder) => isWithin(real, folder));
+  };
   const isTooMuch = (path: string) => isWithin(realPath(homeOf(env)), realPath(path)) || parse(path).root === path;
   const isOurs = (path: string) => vouched.hidden.some((folder) => isWithin(realPath(path), realPath(folder)));
   const seen = new Set<string>();
