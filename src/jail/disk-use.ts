@@ -1,12 +1,21 @@
-import type { Dirent } from "node:fs";
+import type { Dirent, Stats } from "node:fs";
 import { lstat, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 const BLOCK_BYTES = 4096;
 
-/** What folders take on disk, near enough; stops counting above `enoughBytes`. Files may come and go meanwhile. */
+/**
+ * What folders take on disk, near enough; stops counting above `enoughBytes`. Files may come and go meanwhile. One with
+ * several names is counted once.
+ */
 export async function diskUse(folders: string[], enoughBytes: number): Promise<number> {
   let bytes = 0;
+  const linked = new Set<number>();
+  const bytesOf = ({ size, nlink, ino }: Stats): number => {
+    if (nlink > 1 && linked.has(ino)) return 0;
+    if (nlink > 1) linked.add(ino);
+    return Math.ceil(size / BLOCK_BYTES) * BLOCK_BYTES;
+  };
   const waiting = [...folders];
   for (let folder = waiting.pop(); folder !== undefined && bytes <= enoughBytes; folder = waiting.pop()) {
     const entries: Dirent[] = await readdir(folder, { withFileTypes: true }).catch((error) => {
@@ -18,7 +27,7 @@ export async function diskUse(folders: string[], enoughBytes: number): Promise<n
       const path = join(folder, entry.name);
       bytes += BLOCK_BYTES;
       if (entry.isDirectory()) waiting.push(path);
-      else bytes += await lstat(path).then((file) => Math.ceil(file.size / BLOCK_BYTES) * BLOCK_BYTES, bytesBehind);
+      else bytes += await lstat(path).then(bytesOf, bytesBehind);
     }
   }
   return bytes;

@@ -30,6 +30,11 @@ export interface Jail {
   proxy?: ProxyDoor;
   /** The size of its own /tmp, and of its /dev/shm. Without it: half of the machine's memory. */
   tmpMb?: number;
+  /**
+   * How much may be in some of its folders, counted before it is written: for programs that are fast but not hostile,
+   * since what a program maps into its memory is not seen. Needs a launcher that judges; see `Isolation`.
+   */
+  quota?: Quota | undefined;
   /** Whether it may make namespaces inside, to build a sandbox of its own. */
   nests?: boolean;
 }
@@ -45,7 +50,10 @@ export interface Isolation {
   tier: Tier;
   /** What starts a program in a jail. */
   launcher: Launcher;
-  /** What does so where connections have to be judged, which bubblewrap cannot; absent: then they are refused. */
+  /**
+   * What does so where system calls have to be judged, which bubblewrap cannot. Absent: then connections are refused, and
+   * nothing is counted.
+   */
   judgingLauncher?: Launcher | undefined;
   /** The version of Landlock; 0 where there is none. */
   landlockAbi: number;
@@ -72,6 +80,12 @@ export interface GuardedFolder {
 export interface Symlink {
   at: string;
   to: string;
+}
+
+export interface Quota {
+  /** As the jailed process sees them. */
+  folders: string[];
+  bytes: number;
 }
 
 /** All paths are as the jailed process sees them. */

@@ -37,7 +37,7 @@ export function jailRequest(jail: Jail): object {
 
 /** The filter of a jail that bubblewrap builds: it has no process that could judge connections or set limits inside. */
 export function bubblewrapFilter(jail: Jail): Uint8Array | undefined {
-  return seccompFilter({ ...filterOptions(jail), connects: !isGated(jail), watches: false });
+  return seccompFilter({ ...filterOptions(jail), connects: !judgesConnections(jail), watches: false });
 }
 
 /** For a process without namespaces whose forks have filters of their own: no network, and nothing else is refused. */
@@ -60,11 +60,16 @@ function filterOptions(jail: Jail): FilterOptions {
 
 function socketsOf(jail: Jail): Sockets {
   if (jail.isolation.tier === "landlock") return jail.proxy ? "proxied" : "unix";
-  return isGated(jail) ? "gated" : "namespace";
+  return judgesConnections(jail) ? "gated" : "namespace";
+}
+
+/** Whether some of its system calls are judged by the gate, for which bubblewrap has no process. */
+export function isGated(jail: Jail): boolean {
+  return judgesConnections(jail) || jail.quota !== undefined;
 }
 
 /** Without namespaces every Unix socket of the machine can be named; otherwise those in folders that are not its own. */
-export function isGated({ isolation, ownFolders }: Jail): boolean {
+function judgesConnections({ isolation, ownFolders }: Jail): boolean {
   return isolation.tier === "landlock" || ownFolders !== undefined;
 }
 
@@ -73,13 +78,20 @@ function gateOf(jail: Jail): object | undefined {
   const { tier, landlockAbi } = jail.isolation;
   const isApart = tier === "namespaces";
   const signals = !isApart && landlockAbi < SIGNALS_ABI;
-  const { guarded = [], ownFolders = [], readWrite } = jail;
+  const { guarded = [], ownFolders = [], readWrite, quota } = jail;
   const names = guarded.length > 0;
-  const gate = gateFilter({ tcp: socketsOf(jail) === "proxied", signals, files: !isApart, names });
+  const gate = gateFilter({
+    connections: judgesConnections(jail),
+    tcp: socketsOf(jail) === "proxied",
+    signals,
+    files: !isApart,
+    names,
+    quota: quota !== undefined,
+  });
   if (!gate) return undefined;
   const tcp = isApart ? "namespace" : jail.proxy ? "bridge" : "none";
   const writable = readWrite.map(({ at }) => at);
-  return { filter: hex(gate.filter), calls: gate.calls, ownFolders, writable, guarded, tcp };
+  return { filter: hex(gate.filter), calls: gate.calls, ownFolders, writable, guarded, tcp, quota };
 }
 
 function hex(bytes: Uint8Array): string {

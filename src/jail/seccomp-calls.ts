@@ -165,6 +165,25 @@ export const judgedOpenCalls: Record<string, { numbers: CallNumbers; flags: numb
   openat: { numbers: [257, 56], flags: 2 },
 };
 
+/**
+ * What makes files grow, counted by the gate where there is a quota. `bytes`: which argument says how many; otherwise
+ * they are in memory.
+ */
+export const writeCalls: Record<string, { numbers: CallNumbers; bytes?: number }> = {
+  write: { numbers: [1, 64], bytes: 2 },
+  pwrite64: { numbers: [18, 68], bytes: 2 },
+  writev: { numbers: [20, 66] },
+  pwritev: { numbers: [296, 70] },
+  pwritev2: { numbers: [328, 287] },
+};
+
+/** The same from file to file. Refused where there is a quota: programs then read and write. */
+export const copyCalls: Record<string, CallNumbers> = {
+  sendfile: [40, 71],
+  splice: [275, 76],
+  copy_file_range: [326, 285],
+};
+
 /** The owner can only stay as it is; by where the user and the group stand among the arguments. */
 export const ownerCalls: Record<string, { numbers: CallNumbers; user: number }> = {
   chown: { numbers: [92, -1], user: 1 },

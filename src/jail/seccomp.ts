@@ -9,6 +9,7 @@ import {
   attributeCalls,
   type CallNumbers,
   calls,
+  copyCalls,
   judgedFileCalls,
   judgedNameCalls,
   judgedOpenCalls,
@@ -24,6 +25,7 @@ import {
   sharedCalls,
   signalCalls,
   watchCalls,
+  writeCalls,
 } from "./seccomp-calls.ts";
 
 /** What the kernel calls a processor in `seccomp_data.arch`, and its column in the tables. */
@@ -87,6 +89,8 @@ const RESERVING = [0x4030_5828, 0x4030_582a, 0x4030_5839];
 /** SO_SNDBUF, SO_RCVBUF and the same by force: memory of the machine that is in no sum of a process's. */
 const SOL_SOCKET = 1;
 const BUFFER_SIZES = [7, 8, 32, 33];
+/** What threads write to an eventfd to wake each other up, all the time: as good as nothing on a disk. */
+const WAKE_BYTES = 8;
 /** Calls of the x32 ABI have this bit, and numbers of their own. */
 const X32_BIT = 0x4000_0000;
 
@@ -182,6 +186,8 @@ export interface GateFilter {
 }
 
 export interface GateOptions {
+  /** Whether its connections are judged. */
+  connections: boolean;
   /** Whether sockets of that kind are made by the gate as well; none of them is to be waited on. */
   tcp: boolean;
   /** Where Landlock does not scope them. */
@@ -190,28 +196,46 @@ export interface GateOptions {
   files: boolean;
   /** Names in folders that Landlock cannot grant as a whole. */
   names: boolean;
+  /** Whether what it writes is counted. */
+  quota: boolean;
   arch?: string;
 }
 
 export function gateFilter(options: GateOptions): GateFilter | undefined {
-  const { tcp, signals, files, names, arch = process.arch } = options;
+  const { connections, tcp, signals, files, names, quota, arch = process.arch } = options;
   const known = archs[arch];
   if (!known) return undefined;
   const { column } = known;
   const numbers = present({
-    connect: calls.connect[column],
+    ...(connections ? { connect: calls.connect[column] } : {}),
     ...(tcp ? { listen: calls.listen[column] } : {}),
     ...(signals ? numbersByName(signalCalls, column) : {}),
     ...(files ? numbersByName(judgedFileCalls, column) : {}),
     ...(names ? numbersByName(judgedNameCalls, column) : {}),
   });
   const opens = names ? Object.entries(judgedOpenCalls) : [];
+  const writes = quota ? Object.entries(writeCalls) : [];
   const filter = assemble([
     ...checkProcessor(arch),
     ...Object.values(numbers).map((number) => ifEqual(number, "ask")),
     ...opens.flatMap(([, { numbers: row, flags }]) =>
       onCall(row[column], [load(argument(flags)), ifAnyBit(OPENS_FOR_WRITING, "ask"), give(ALLOW)]),
     ),
+    ...writes.flatMap(([, { numbers: row, bytes }]) =>
+      onCall(
+        row[column],
+        bytes === undefined
+          ? [give(ASK)]
+          : [
+              load(upperHalf(bytes)),
+              ifAtLeast(1, "ask"),
+              load(argument(bytes)),
+              ifAtLeast(WAKE_BYTES + 1, "ask"),
+              give(ALLOW),
+            ],
+      ),
+    ),
+    ...(quota ? numbersOf(copyCalls, column).flatMap((number) => onCall(number, [give(refuse(ENOSYS))])) : []),
     ...(tcp
       ? onCall(calls.socket[column], [
           load(argument(0)),
@@ -224,8 +248,12 @@ export function gateFilter(options: GateOptions): GateFilter | undefined {
     label("ask"),
     give(ASK),
   ]);
-  const opening = Object.fromEntries(opens.map(([name, { numbers: row }]) => [name, row[column]]));
-  return { filter, calls: { ...numbers, ...present(opening), ...(tcp ? { socket: calls.socket[column] } : {}) } };
+  const byName = (rows: [string, { numbers: CallNumbers }][]) =>
+    present(Object.fromEntries(rows.map(([name, row]) => [name, row.numbers[column]])));
+  return {
+    filter,
+    calls: { ...numbers, ...byName(opens), ...byName(writes), ...(tcp ? { socket: calls.socket[column] } : {}) },
+  };
 }
 
 /** Sockets of this machine's programs only. */

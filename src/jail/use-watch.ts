@@ -146,7 +146,7 @@ class UseWatch {
     this.#diskLookMs = performance.now() - this.#diskLookedAt;
     this.#diskLeftBytes = this.#diskLimitBytes - used;
     if (this.#diskLeftBytes >= 0) return undefined;
-    return `${this.#who} was ended because its files grew beyond the limit of ${this.#watched.diskMb} MB.`;
+    return tooMuchOnDisk(this.#who, this.#watched.diskMb);
   }
 
   async #newlyWritten(pids: number[]): Promise<number> {
@@ -163,6 +163,10 @@ class UseWatch {
     }
     return bytes;
   }
+}
+
+export function tooMuchOnDisk(who: string, diskMb: number): string {
+  return `${who} was ended because its files grew beyond the limit of ${diskMb} MB.`;
 }
 
 async function unusualBytes({ path, usualBytes }: OwnFile): Promise<number> {

@@ -4,7 +4,7 @@ program installs a filter (`gateFilter` of seccomp.ts) that asks here; the jail'
 
 A call whose arguments are in memory is never let through on the strength of what was read there: a second thread could
 change it in between. The reaper carries it out itself, on what it has opened, or lets it through to Landlock, which
-judges it again. The calls are in gate_connections.py, gate_files.py and gate_signals.py.
+judges it again. The calls are in gate_connections.py, gate_files.py, gate_quota.py and gate_signals.py.
 """
 
 import errno
@@ -14,10 +14,12 @@ import select
 import socket
 import struct
 
-from . import gate_connections, gate_files, gate_signals, linux
+from . import gate_connections, gate_files, gate_quota, gate_signals, linux
 from .gate_request import LetThrough, Refused, Request
 
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+_RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
+# Caller and reaper take turns on one processor, which is six times as fast as waking up another.
+_SYNC_WAKE_UP = 1
 _NOTICE = struct.Struct("=QIIiIQ6Q")
 # The flag of an answer that lets the call go on.
 _CONTINUE = 1
@@ -45,11 +47,16 @@ def open_gate(channel, policy, bridge):
 class Gate:
     def __init__(self, descriptor, rules, bridge):
         self.descriptor = descriptor
+        try:
+            fcntl.ioctl(descriptor, _SET_FLAGS, _SYNC_WAKE_UP)
+        except OSError:
+            pass  # Before Linux 6.6.
         self._bridge = bridge
         calls = {
             **gate_connections.calls(rules, bridge),
             **gate_files.calls(rules),
             **gate_signals.calls(),
+            **gate_quota.calls(rules.get("quota")),
         }
         self._calls = {number: calls[name] for name, number in rules["calls"].items()}
 

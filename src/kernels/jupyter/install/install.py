@@ -105,7 +105,7 @@ class Uv:
         places += ["--index-strategy", request["indexStrategy"]]
         places += [word for folder in request["folders"] for word in ("--find-links", folder)]
         options = ["--python", sys.executable, "--no-python-downloads", "--no-config", "--color", "never"]
-        cache = ["--cache-dir", os.path.join(self._folder, "cache"), "--link-mode", "copy"]
+        cache = ["--cache-dir", os.path.join(self._folder, "cache"), "--link-mode", "hardlink"]
         command = [request["uv"], "pip", "install", *options, *cache, "--no-progress", "--only-binary", ":all:"]
         return run([*command, *places, *words, "--", *requirements])
 

@@ -9,15 +9,19 @@ import type { ProcessLimits } from "../../../jail/limits.ts";
 import { localJail } from "../../../jail/local-jail.ts";
 import { familyOf } from "../../../jail/processes.ts";
 import { spawnJailed, withLimits } from "../../../jail/spawn.ts";
-import { type UseWatching, watchUse } from "../../../jail/use-watch.ts";
+import { tooMuchOnDisk, type UseWatching, watchUse } from "../../../jail/use-watch.ts";
 import type { InstalledPackage } from "../../kernel.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
 import type { Gateway } from "./gateway.ts";
 
 const script = realpathSync(fileURLToPath(new URL("install.py", import.meta.url)));
 const RESULT = "cellwright-result ";
+const MB = 1024 * 1024;
 /** What is kept of its output: the result, which comes last, and a failure's words in it. */
 const KEPT_CHARS = 256 * 1024;
+const WHO = "The installer";
+/** EDQUOT, in the words of pip and of uv: the quota of its jail, which stops it at the very byte. */
+const overQuota = /Disk quota exceeded|os error 122/;
 /** Hundreds of megabytes over a slow line. */
 const TIMEOUT_MS = 15 * 60_000;
 
@@ -96,9 +100,10 @@ export async function runInstall(run: InstallRun): Promise<InstallResult> {
     if (tooMuch !== undefined) return { failure: "limit", why: tooMuch };
     if (timeout.aborted) return { failure: "ended", how: `it did not end within ${TIMEOUT_MS / 60_000} minutes` };
     const line = said.split("\n").findLast((each) => each.startsWith(RESULT));
-    return line
-      ? JSON.parse(line.slice(RESULT.length))
-      : { failure: "ended", how: `${exit} ${said.trim().slice(-1_000)}` };
+    if (!line) return { failure: "ended", how: `${exit} ${said.trim().slice(-1_000)}` };
+    const result: InstallResult = JSON.parse(line.slice(RESULT.length));
+    const isOver = jail?.quota && result.failure === "said" && overQuota.test(result.said);
+    return isOver ? { failure: "limit", why: tooMuchOnDisk(WHO, run.limits?.diskMb ?? 0) } : result;
   } finally {
     watch?.stop();
     ending.removeEventListener("abort", kill);
@@ -117,12 +122,12 @@ function watched(
   const processes = async () => familyOf((await topPid) ?? 0);
   const folders = [folder, overlayDir];
   const counted = { processes, folders, diskMb, countsBefore: true, memoryMb };
-  return watchUse({ ...counted, who: "The installer", isBusy: () => true, condemn });
+  return watchUse({ ...counted, who: WHO, isBusy: () => true, condemn });
 }
 
 async function jailOf(run: InstallRun, isolation: Isolation): Promise<Jail> {
-  const { environment, gateway, folder, overlayDir, folders, uv } = run;
-  return localJail({
+  const { environment, gateway, folder, overlayDir, folders, uv, limits } = run;
+  const jail = await localJail({
     isolation,
     environmentPaths: [...environment.readPaths, ...(environment.within ?? [])],
     python: environment.python,
@@ -131,6 +136,9 @@ async function jailOf(run: InstallRun, isolation: Isolation): Promise<Jail> {
     overlayDir,
     network: gateway.socketDir ? { proxyDir: gateway.socketDir } : "none",
   });
+  if (!limits) return jail;
+  // A disk takes a gigabyte between two looks of the watch, and a small wheel can have as much in it.
+  return { ...jail, quota: { folders: [jail.workingDir, seenAt(jail, overlayDir)], bytes: limits.diskMb * MB } };
 }
 
 type Env = Record<string, string>;
