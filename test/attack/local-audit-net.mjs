@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { PROXY_PORT } from "../../dist/jail/jail.js";
 import { openProxy } from "../../dist/jail/proxy.js";
 import { findPlaces } from "../../dist/kernels/jupyter/install/places.js";
 import { createLog } from "../../dist/log.js";
@@ -21,7 +22,7 @@ import {
   tryAll,
 } from "./local-stage.mjs";
 import { programPath, startHttp } from "./server.mjs";
-import { JAILED } from "./tier.mjs";
+import { isApart, JAILED } from "./tier.mjs";
 
 const q = JSON.stringify;
 /** Beside the environment of the tests: `scripts/setup.mjs test` puts it there. */
@@ -149,14 +150,17 @@ async function website(stage) {
 }
 
 const HELD = 200;
-/** Opens all the connections that one session can, to the proxy's own socket, and keeps them. */
+/** Opens all the connections to its proxy that one session can, as directly as the tier lets it, and keeps them. */
+const way = isApart
+  ? { family: "AF_UNIX", address: '"/run/proxy/socket"' }
+  : { family: "AF_INET", address: `("127.0.0.1", ${PROXY_PORT})` };
 const hoard = `import socket
 held, told = [], ""
 for turn in range(${HELD}):
-    connection = socket.socket(socket.AF_UNIX)
+    connection = socket.socket(socket.${way.family})
     connection.settimeout(3)
     try:
-        connection.connect("/run/proxy/socket")
+        connection.connect(${way.address})
         connection.sendall(b"GET http://127.0.0.1:PORT/ HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n")
         told += connection.recv(4096).decode()
     except OSError as error:
