@@ -18,7 +18,7 @@ const packages = createPackages({ cacheDir, env: process.env, log }, sources);
 const snapshots = createSnapshots({
   sources,
   cacheDir,
-  jailLibraries: undefined,
+  isolation: undefined,
   memoryMb: 1024,
   disposing: signal,
   log,
@@ -59,8 +59,8 @@ async function firstResult(snapshot, image) {
   const slot = { sessionId: "bench", workspaceDir: join(folder, "workspace"), runDir: join(folder, "run") };
   const began = performance.now();
   const kernel = await startKernel({
-    ...{ sources, snapshot, slot, image, memoryMb: 1024, diskMb: 1024, walls: [], startTimeoutMs: 60_000, signal, log },
-    jailLibraries: undefined,
+    ...{ sources, snapshot, slot, image, memoryMb: 1024, diskMb: 1024, startTimeoutMs: 60_000, signal, log },
+    ...{ isolation: undefined, walls: [], readable: [], notes: [] },
   });
   const started = performance.now();
   for await (const event of kernel.execute(code)) {
