@@ -132,7 +132,15 @@ describeWith("jupyterServer", "sessions on a Jupyter server", (python) => {
   test("the death of a kernel is told once, and the next cell has a fresh one", async () => {
     const client = await startStdio(at(jupyter));
     const { session_id } = (await client.run("kept = 41")).execution;
-    const died = await client.run("import os\nprint('last words', flush=True)\nos._exit(3)", { session_id });
+    // What it printed has reached us: before that, some of it is only in the process that dies.
+    const heard = ({ message = "" }) => {
+      if (message.includes("last words")) void client.call("write_file", { session_id, path: "heard", content: "" });
+    };
+    const code = `import os, time
+print('last words', flush=True)
+while not os.path.exists('heard'): time.sleep(0.05)
+os._exit(3)`;
+    const died = await client.call("execute_code", { code, session_id }, { onprogress: heard });
     expect(died.execution.status).toBe("kernel_died");
     expect(died.text).toContain("last words");
     const next = await client.run("kept", { session_id });
