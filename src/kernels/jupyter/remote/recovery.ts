@@ -11,6 +11,8 @@ import { isRateNotice, OUTPUT_DROPPED } from "./rate.ts";
 export interface BreakingChannel extends JupyterChannel {
   readonly isConnected: boolean;
   onReconnect(listener: () => void): void;
+  /** Gives up the connection that there is, and makes another. */
+  reconnect(): void;
 }
 
 /** The cell that was sent last. */
@@ -37,6 +39,14 @@ interface Asked {
 /** After so long a silence the kernel is asked again: the question may be lost, or the kernel is in native code. */
 const ANSWER_MS = 3_000;
 
+/**
+ * A server can keep a connection open and pass on nothing of the kernel's, or no output: one that was made and broken
+ * while the server was still joining it to the kernel takes the next one's streams along. So many questions without an
+ * answer, or no sign of output for so long after an answer: then another connection is made.
+ */
+const UNANSWERED = 3;
+const MUTE_MS = 3_000;
+
 /** A line may be slow for so long; then what it brought is shown, answered or not. */
 const SLOW_MS = 60_000;
 
@@ -61,6 +71,11 @@ export class RecoveringChannel implements JupyterChannel {
   #isRecovering = false;
   #early: JupyterMessage | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** The newest questions, while nothing of what the kernel publishes about them has come. */
+  #unheard: string[] = [];
+  #unanswered = 0;
+  #muteTimer: NodeJS.Timeout | undefined;
+  #isHeld = false;
 
   constructor(socket: BreakingChannel, session: string) {
     this.#socket = socket;
@@ -88,6 +103,7 @@ export class RecoveringChannel implements JupyterChannel {
   }
 
   holdOutput(held: boolean): void {
+    this.#isHeld = held;
     this.#socket.holdOutput?.(held);
   }
 
@@ -143,6 +159,7 @@ export class RecoveringChannel implements JupyterChannel {
     // A line that is slow is not silent: the answer is behind what comes now.
     if (this.#asked && performance.now() - this.#asked.at < SLOW_MS) this.#timer?.refresh();
     const parent = message.parent.msg_id;
+    if (message.channel === "iopub" && parent !== undefined && this.#unheard.includes(parent)) this.#unheard = [];
     const loss = lossOf(message);
     if (loss !== undefined) this.#lose(loss);
     else if (parent !== undefined && parent === this.#asked?.question) this.#hear(message);
@@ -184,6 +201,8 @@ export class RecoveringChannel implements JupyterChannel {
     const cell = this.#running;
     this.#question({ cell: cell?.id, skip }, (told) => {
       clearTimeout(this.#timer);
+      this.#unanswered = 0;
+      this.#expectOutput();
       // Another cell came meanwhile: it is asked for as well, though it cannot have begun.
       if (cell !== this.#running) return this.#ask(0);
       if (cell) return this.#catchUp(cell, told, skip);
@@ -192,9 +211,20 @@ export class RecoveringChannel implements JupyterChannel {
     });
     this.#timer = setTimeout(() => {
       this.#showHeld();
-      this.#ask(0);
+      this.#unanswered += 1;
+      if (this.#unanswered % UNANSWERED === 0 && !this.#isHeld) this.#socket.reconnect();
+      else this.#ask(0);
     }, ANSWER_MS);
     this.#timer.unref();
+  }
+
+  /** The kernel publishes when it begins and ends to answer: that comes the way that output comes. */
+  #expectOutput(): void {
+    clearTimeout(this.#muteTimer);
+    this.#muteTimer = setTimeout(() => {
+      if (this.#unheard.length > 0 && !this.#isHeld && !this.#isClosed) this.#socket.reconnect();
+    }, MUTE_MS);
+    this.#muteTimer.unref();
   }
 
   /** Of a kernel that is not ours any more, because the server has replaced it, only the second question is answered. */
@@ -203,6 +233,7 @@ export class RecoveringChannel implements JupyterChannel {
     const question = createMessage("control", "cellwright_request", { ledger }, about);
     const probe = createMessage("control", "kernel_info_request", {}, about);
     this.#asked = { question: question.header.msg_id, probe: probe.header.msg_id, at: performance.now(), heard };
+    this.#unheard = [question.header.msg_id, probe.header.msg_id];
     void this.#socket.send(question);
     void this.#socket.send(probe);
   }
@@ -300,6 +331,7 @@ export class RecoveringChannel implements JupyterChannel {
     this.#isClosed = true;
     this.#keepsAll = false;
     clearTimeout(this.#timer);
+    clearTimeout(this.#muteTimer);
     this.#release();
     this.#queue.end();
     this.#tellClosed({ reason });

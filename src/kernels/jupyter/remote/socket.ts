@@ -76,6 +76,11 @@ export class WebSocketChannel implements JupyterChannel {
     this.#listeners.add(listener);
   }
 
+  /** Without a connection one is being made already. */
+  reconnect(): void {
+    this.#socket?.terminate();
+  }
+
   async send(message: JupyterMessage): Promise<void> {
     if (this.#ending.signal.aborted) return;
     if (this.#socket) this.#socket.send(encodeMessage(message, this.#socket.protocol));

@@ -63,4 +63,20 @@ describeWith("jupyterServer", "bad connections in mid-cell", (python) => {
       expect(result(await run(kernel, `len(runs), set(runs.values())`))).toBe(`(${rounds}, {1})`);
     },
   );
+
+  /** Where the server takes such a connection's streams along, the next one is mute. */
+  test(`one that breaks while the server joins it to the kernel, ${rounds} times: the next cell is shown`, {
+    timeout: rounds * 20_000,
+  }, async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const joined = proxy.connection();
+      proxy.reset();
+      await joined;
+      await pause((round % 20) * 2);
+      const again = proxy.connection();
+      proxy.reset();
+      await again;
+      expect(text(await run(kernel, `print(${round})`))).toBe(`${round}\n`);
+    }
+  });
 });
