@@ -1,7 +1,7 @@
 // Group D for local kernels and bash: here it is the kernel itself that makes links, special files and races.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, proves, short, timed } from "./case.mjs";
+import { expect, proves, short, timed, until } from "./case.mjs";
 import wasmCases, { intact, names, tryPath } from "./files.mjs";
 import { forBoth, inPython, patience, sessionIn } from "./local-stage.mjs";
 
@@ -55,6 +55,8 @@ const d50 = forBoth((language) => ({
     writeFileSync(join(outside, "file.txt"), stage.flag);
     const swap = `os.makedirs("d", exist_ok=True)\nopen("d/file.txt", "w").write("mine")\nos.symlink(${q(outside)}, "l")\nwhile True:\n    try:\n        os.rename("d", "aside")\n        os.rename("l", "d")\n        os.rename("d", "l")\n        os.rename("aside", "d")\n    except OSError:\n        import shutil\n        try:\n            if os.path.lexists("aside"):\n                shutil.rmtree("d", ignore_errors=True)\n                os.rename("aside", "d")\n            os.path.lexists("l") or os.symlink(${q(outside)}, "l")\n        except OSError: pass`;
     await session.run(inPython(language, leave(swap)));
+    const begun = async () => !(await session.call("read_file", { path: "d/file.txt" })).isError;
+    await until("the race to begin", begun, 30_000);
     const times = stage.times(1_000, 150);
     let served = 0;
     for (let turn = 0; turn < times; turn += 1) {
