@@ -10,10 +10,11 @@ const BLOCK_BYTES = 4096;
  */
 export async function diskUse(folders: string[], enoughBytes: number): Promise<number> {
   let bytes = 0;
-  const linked = new Set<number>();
-  const bytesOf = ({ size, nlink, ino }: Stats): number => {
-    if (nlink > 1 && linked.has(ino)) return 0;
-    if (nlink > 1) linked.add(ino);
+  // Numbers of files are those of their device: two of them may have the same.
+  const linked = new Set<string>();
+  const bytesOf = ({ size, nlink, dev, ino }: Stats): number => {
+    if (nlink > 1 && linked.has(`${dev} ${ino}`)) return 0;
+    if (nlink > 1) linked.add(`${dev} ${ino}`);
     return Math.ceil(size / BLOCK_BYTES) * BLOCK_BYTES;
   };
   const waiting = [...folders];

@@ -86,7 +86,7 @@ def _bytes_in(folder):
                 waiting.append(entry.path)
                 size += _BLOCK_BYTES
             elif found.st_nlink > 1:
-                linked[found.st_ino] = _taken_by(found.st_size)
+                linked[found.st_dev, found.st_ino] = _taken_by(found.st_size)
             else:
                 size += _taken_by(found.st_size)
     return size + sum(linked.values())
