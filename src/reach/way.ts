@@ -1,15 +1,15 @@
 import { type BigIntStats, lstatSync, readlinkSync, statfsSync, statSync } from "node:fs";
 import { dirname, join, parse, sep } from "node:path";
 
-/** As many as the operating system follows. */
+/** The operating system's own limit. */
 const MAX_LINKS = 40;
 
-/** A folder or file by what it is and not by what it is called. With its birth: numbers of files are given out again. */
+/** Identifies a folder or file independently of its name. Includes the birth time, because inode numbers are reused. */
 export type Identity = string;
 
-/** One name that was looked up on the way to a path. */
+/** One path component that was looked up. */
 export interface Step {
-  /** The folder it was looked up in; no part of this path is a link. */
+  /** The folder in which it was looked up, without symlinks. */
   folder: string;
   path: string;
   stats: BigIntStats;
@@ -18,24 +18,29 @@ export interface Step {
 
 export interface Way {
   steps: Step[];
-  /** Where the path leads, without a link in it; as far as it exists. */
+  /** The path with symlinks resolved, as far as it exists. */
   real: string;
   exists: boolean;
 }
 
-/** A path that leads through files the kernel makes up: a link in there can lead into the jail of a session. */
-export class NotAPlace extends Error {}
+/** A path through a virtual file system (/proc, /sys, /dev): a symlink in there can lead into a session's jail. */
+export class UnusablePath extends Error {}
 
 const isPosix = process.platform !== "win32";
-/** Of these, only /dev is no file system of its own kind. */
-const madeUp = ["/proc", "/sys", "/dev"];
-/** What statfs says of proc, sysfs, cgroup, cgroup2, debugfs, tracefs, nsfs and pipefs. */
-const madeUpTypes = new Set([0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163, 0x6e736673, 0x50495045]);
+/** Of these, only /dev has an ordinary file system type. */
+const virtualFolders = ["/proc", "/sys", "/dev"];
+/** statfs types of proc, sysfs, cgroup, cgroup2, debugfs, tracefs, nsfs and pipefs. */
+const virtualTypes = new Set([
+  0x9fa0, 0x62656572, 0x27e0eb, 0x63677270, 0x64626720, 0x74726163, 0x6e736673, 0x50495045,
+]);
 
-/** Goes to a path name by name, as the operating system does. Throws `NotAPlace`; what does not exist ends the way. */
+/**
+ * Resolves a path component by component, as the operating system does. Throws `UnusablePath`; stops at a missing
+ * component.
+ */
 export function wayTo(path: string): Way {
-  if (isPosix && isMadeUp(path))
-    throw new NotAPlace(`\`${path}\` leads through ${topOf(path)}, where no file is kept.`);
+  if (isPosix && isVirtual(path))
+    throw new UnusablePath(`\`${path}\` leads through ${topOf(path)}, which has no regular files.`);
   const { root } = parse(path);
   const steps: Step[] = [];
   const devices = new Set<bigint>();
@@ -54,13 +59,13 @@ export function wayTo(path: string): Way {
     const isLink = stats.isSymbolicLink();
     steps.push({ folder: real, path: place, stats, isLink });
     if (!isLink) {
-      if (isPosix && !devices.has(stats.dev)) refuseMadeUp(path, place);
+      if (isPosix && !devices.has(stats.dev)) refuseVirtual(path, place);
       devices.add(stats.dev);
       real = place;
       continue;
     }
     links += 1;
-    if (links > MAX_LINKS) throw new NotAPlace(`\`${path}\` leads through more than ${MAX_LINKS} links.`);
+    if (links > MAX_LINKS) throw new UnusablePath(`\`${path}\` leads through more than ${MAX_LINKS} symlinks.`);
     const target = readlinkSync(place);
     const base = parse(target).root;
     if (base !== "") real = base;
@@ -69,7 +74,7 @@ export function wayTo(path: string): Way {
   return { steps, real, exists: true };
 }
 
-/** What we may not look at is not there for us. */
+/** A path that this user may not access counts as missing. */
 function statsOf(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false });
@@ -88,13 +93,13 @@ export function identity({ dev, ino, birthtimeNs }: BigIntStats): Identity {
   return `${dev}:${ino}:${birthtimeNs}`;
 }
 
-function refuseMadeUp(path: string, place: string): void {
-  const isOne = isMadeUp(place) || madeUpTypes.has(statfsSync(place).type);
-  if (isOne) throw new NotAPlace(`\`${path}\` leads through ${place}, where no file is kept.`);
+function refuseVirtual(path: string, place: string): void {
+  const isOne = isVirtual(place) || virtualTypes.has(statfsSync(place).type);
+  if (isOne) throw new UnusablePath(`\`${path}\` leads through ${place}, which has no regular files.`);
 }
 
-function isMadeUp(path: string): boolean {
-  return madeUp.includes(topOf(path));
+function isVirtual(path: string): boolean {
+  return virtualFolders.includes(topOf(path));
 }
 
 function topOf(path: string): string {

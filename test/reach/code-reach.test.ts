@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { CodeReach } from "../../src/reach/code-reach.ts";
-import { NotAPlace, wayTo } from "../../src/reach/way.ts";
+import { UnusablePath, wayTo } from "../../src/reach/way.ts";
 
 function ground(...paths: string[]): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "cellwright-reach-")));
@@ -26,7 +26,7 @@ test("a way that never ends, or leads into files that the kernel makes up, is no
   symlinkSync("loop", join(at, "loop"));
   symlinkSync("/proc/self", join(at, "self"));
   for (const path of [join(at, "loop"), join(at, "self/cwd"), "/proc/self", "/sys", "/dev/shm/x"]) {
-    expect(() => wayTo(path), path).toThrow(NotAPlace);
+    expect(() => wayTo(path), path).toThrow(UnusablePath);
   }
 });
 
@@ -44,6 +44,12 @@ test("what code can change is told by what folders are: other names and links ma
   expect(reach.through(join(at, "work/link/bin"))).toBe(join(at, "work"));
   symlinkSync(join(at, "work/project/.venv"), join(at, "work/venv"));
   expect(reach.through(join(at, "work/venv/bin"))).toBe(join(at, "work"));
+});
+
+test("what the system refuses to look at is judged by the folder above it", () => {
+  const at = ground("work");
+  const reach = new CodeReach({ writable: [join(at, "work")], kept: [] });
+  expect(reach.through(join(at, "work", "x".repeat(300)))).toBe(join(at, "work"));
 });
 
 test("another folder in the place of a kept one is not kept", () => {
