@@ -1,4 +1,4 @@
-/** Every way a request can fail, once. `docs/errors.md` is generated from this table. */
+/** Every error code, once. `docs/errors.md` is generated from this table. */
 const codes = {
   invalid_input: { family: "caller", retry: false, http: 400, hint: "Correct the named arguments and call again." },
   session_not_found: {
@@ -25,7 +25,7 @@ const codes = {
     family: "caller",
     retry: true,
     http: 409,
-    hint: "Call wait until the cell has ended, or interrupt it, then try again.",
+    hint: "Call wait until the cell ends, or interrupt it, then try again.",
   },
   execution_not_found: {
     family: "caller",
@@ -33,39 +33,39 @@ const codes = {
     http: 404,
     hint: "Leave out execution_id for the session's newest cell.",
   },
-  variable_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_variables to see what there is." },
-  file_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_files to see what there is." },
+  variable_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_variables to see all variables." },
+  file_not_found: { family: "caller", retry: false, http: 404, hint: "Call list_files to see all files." },
   path_outside_session: {
     family: "caller",
     retry: false,
     http: 403,
-    hint: "Paths are relative to the session's workspace, without `..`, and lead to ordinary files.",
+    hint: "Use a path relative to the session's workspace, without `..`, that leads to a regular file.",
   },
   path_protected: {
     family: "caller",
     retry: false,
     http: 403,
-    hint: "Choose another place: programs outside of the sandbox run or obey what is there.",
+    hint: "Choose another path: programs outside the sandbox run this file or read it as configuration.",
   },
   host_path_refused: {
     family: "caller",
     retry: false,
     http: 403,
-    hint: "Only ordinary files below --files-dir can be imported or exported, and none that usually hold secrets.",
+    hint: "Only regular files below --files-dir can be imported or exported, except files that usually hold secrets.",
   },
   edit_failed: {
     family: "caller",
     retry: false,
     http: 409,
-    hint: "Read the file again and give old_text exactly as it stands there.",
+    hint: "Read the file again and copy old_text from it exactly.",
   },
   too_large: {
     family: "caller",
     retry: false,
     http: 413,
-    hint: "Work on the data inside a cell, or in smaller parts.",
+    hint: "Process the data inside a cell, or in smaller parts.",
   },
-  not_supported: { family: "caller", retry: false, http: 501, hint: "This kernel cannot do that." },
+  not_supported: { family: "caller", retry: false, http: 501, hint: "This kernel does not support it." },
   storage_full: {
     family: "environment",
     retry: true,
@@ -76,13 +76,13 @@ const codes = {
     family: "environment",
     retry: false,
     http: 502,
-    hint: "Use another package that runs in WebAssembly, or the standard library.",
+    hint: "Use another package that supports WebAssembly, or the standard library.",
   },
   env_error: {
     family: "environment",
     retry: false,
     http: 502,
-    hint: "Call list_environments to see what there is, and what each of them lacks.",
+    hint: "Call list_environments to see the environments, and what each of them lacks.",
   },
   kernel_start_failed: {
     family: "environment",
@@ -100,7 +100,7 @@ const codes = {
     family: "environment",
     retry: true,
     http: 502,
-    hint: "Check that the server named there is running and can be reached from here, then try again.",
+    hint: "Check that this server is running and reachable from here, then try again.",
   },
   server_refused: {
     family: "environment",
@@ -118,7 +118,7 @@ const codes = {
     family: "environment",
     retry: true,
     http: 503,
-    hint: "Nothing was run. Try again when it has been started again.",
+    hint: "Nothing was run. Try again after the restart.",
   },
   internal: {
     family: "bug",
@@ -130,18 +130,18 @@ const codes = {
 
 interface ErrorEntry {
   family: "caller" | "environment" | "bug";
-  /** Whether the same call may succeed later without any change. */
+  /** The same call may succeed later, unchanged. */
   retry: boolean;
   /** The status on plain HTTP routes; over MCP an error is a tool result. */
   http: number;
-  /** What to do next, unless the place that throws knows better. */
+  /** What to do next, unless the thrower gives a more specific hint. */
   hint: string;
 }
 
 export type ErrorCode = keyof typeof codes;
 export const errorCodes: Readonly<Record<ErrorCode, ErrorEntry>> = codes;
 
-/** A failure of the request or of our surroundings, with a code to decide on and a hint to act on. */
+/** A failure of the request or of the environment, with a code for programs and a hint for the caller. */
 export class CellwrightError extends Error {
   override name = "CellwrightError";
   readonly code: ErrorCode;
@@ -152,4 +152,9 @@ export class CellwrightError extends Error {
     this.code = code;
     this.hint = options.hint ?? codes[code].hint;
   }
+}
+
+/** True if the caller has no session with that id or name. */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof CellwrightError && error.code === "session_not_found";
 }

@@ -5,16 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { CellwrightError, type ErrorCode, errorCodes } from "../src/errors.ts";
-import { findEnvironment } from "../src/kernels/jupyter/environments/find.ts";
-import { JupyterServer } from "../src/kernels/jupyter/remote/server.ts";
+import { findEnvironment } from "../src/kernels/local/environments/find.ts";
+import { JupyterServer } from "../src/kernels/remote/server/server.ts";
 import { createWasmProvider } from "../src/kernels/wasm/provider.ts";
 import { createLog } from "../src/log.ts";
-import { renderError } from "../src/mcp/render.ts";
+import { renderError } from "../src/render/reply.ts";
 import { openDiskStore } from "../src/store/disk.ts";
-import { openMemoryStore } from "../src/store/memory.ts";
-import { openLocalWorkspace } from "../src/workspace/local.ts";
+import { openLocalWorkspace } from "../src/workspace/local/workspace.ts";
 import { createFakeKernel, createFakeProvider } from "./support/fake-kernel.ts";
 import { freePort } from "./support/jupyter-server.ts";
+import { openMemoryStore } from "./support/memory-store.ts";
 import { environmentsConfig } from "./support/pythons.ts";
 import { createWorld, type World } from "./tools/support.ts";
 
@@ -149,7 +149,7 @@ describe("every error code", () => {
 function onJupyterServer(url: string) {
   const server = new JupyterServer({ url, token: "secret detail", log: createLog("silent") });
   const start = async () => {
-    await server.check(AbortSignal.timeout(10_000));
+    await server.check(AbortSignal.timeout(120_000));
     return createFakeKernel();
   };
   return createWorld({ provider: { ...createFakeProvider(), start } }).call("execute_code", { code: "1" });
@@ -165,7 +165,7 @@ function withKernel(methods: object) {
 
 function wasm(config: object = {}) {
   const cacheDir = join(import.meta.dirname, "../node_modules/.cache/cellwright-test/cache");
-  const limits = { memoryMb: 512, diskMb: 64, jail: "auto" as const, startTimeoutMs: 60_000 };
+  const limits = { memoryMb: 512, diskMb: 64, jail: "auto" as const, startTimeoutMs: 120_000 };
   return createWasmProvider({ cacheDir, ...limits, log: createLog("silent"), ...config });
 }
 

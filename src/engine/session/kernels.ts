@@ -1,0 +1,150 @@
+import type { Execution, Language } from "../../execution.ts";
+import type { InstallOptions, Kernel, KernelInfo } from "../../kernels/kernel.ts";
+import type { CellOptions } from "../guest.ts";
+import type { KernelFate, ReplayedCells } from "../run/kernel-fate.ts";
+import { KernelSlot, type KernelSlotParts } from "./kernel-slot.ts";
+import { type ReplayOptions, replay, replayAll } from "./replay.ts";
+import { STOP_GRACE_MS } from "./stop.ts";
+
+export interface SessionKernelsParts extends KernelSlotParts {
+  defaultTimeoutMs: number;
+  stopGraceMs?: number;
+  /** How a lost kernel is rebuilt: see --restore. */
+  restore?: "none" | "replay" | "replay-all" | undefined;
+  cellOptions?: CellOptions | undefined;
+  /** Chooses the cells for `replay-all`, given those that succeeded. */
+  cellsToReplay?: ((succeeded: string[]) => Promise<string[]>) | undefined;
+}
+
+/** A kernel that is ready for a cell, and what the cell's reply must report about it. */
+export interface ReadyKernel {
+  kernel: Kernel;
+  fate: KernelFate;
+  notices: string[];
+}
+
+/** What is needed for one start, and how to wait for it. */
+export interface KernelRequest extends InstallOptions {
+  language: Language;
+  env?: string | undefined;
+  /** The waiting cell, which is in the history already. */
+  executionId?: string;
+}
+
+/** The kernels of one session: at most one per language, started on demand. */
+export class SessionKernels {
+  readonly #parts: SessionKernelsParts;
+  readonly #held: Record<Language, KernelSlot>;
+  /** What a kernel that was rebuilt by `wake` has to report; the next cell does so. */
+  #woken: Omit<ReadyKernel, "kernel"> | undefined;
+
+  /** `onDeath` is called when a kernel is gone, and returns true if a reply will report it. */
+  constructor(
+    parts: SessionKernelsParts,
+    onDeath: (kernel: Kernel, reason: string) => boolean,
+    losses: Partial<Record<Language, string>> = {},
+  ) {
+    this.#parts = parts;
+    this.#held = {
+      python: new KernelSlot("python", parts, onDeath, losses.python),
+      bash: new KernelSlot("bash", parts, onDeath, losses.bash),
+    };
+  }
+
+  of(language: Language): KernelSlot {
+    return this.#held[language];
+  }
+
+  /** Python first. */
+  get running(): KernelInfo[] {
+    return this.#all.flatMap((held) => held.current?.info ?? []);
+  }
+
+  get exist(): boolean {
+    return this.#all.some((held) => held.exists);
+  }
+
+  /** Starts and rebuilds the Python kernel unless one runs; the next cell reports it. */
+  async wake(signal: AbortSignal): Promise<void> {
+    if (!this.of("python").current) this.#woken = await this.get({ language: "python", signal });
+  }
+
+  /** The kernel; starts one if needed. */
+  async get(request: KernelRequest): Promise<ReadyKernel> {
+    const { language, env, executionId, ...waiting } = request;
+    const held = this.of(language);
+    await held.current?.settled?.(waiting.signal);
+    const woken = language === "python" ? this.#woken : undefined;
+    if (woken) this.#woken = undefined;
+    if (held.current) return { kernel: held.current, fate: woken?.fate ?? {}, notices: woken?.notices ?? [] };
+    const earlier = await this.#cellsBefore(executionId);
+    // A session that started in the default environment also keeps it.
+    const began = earlier.some((cell) => cell.language === "python");
+    const start = { env: began ? undefined : env, ...waiting };
+    const kernel = await held.start(start);
+    const lost = held.takeLost();
+    // Shell cells changed files, which are still there: replaying them would apply the changes twice.
+    const rebuilt = language === "python" ? await this.#rebuild(kernel, earlier, waiting) : undefined;
+    const notices = rebuilt?.notices ?? (lost?.notice === undefined ? [] : [lost.notice]);
+    return { kernel: held.current ?? (await held.start(start)), fate: { lost, replayed: rebuilt?.replayed }, notices };
+  }
+
+  /** Whether `env` names the session's environment. */
+  async runIn(env: string): Promise<boolean> {
+    const { record, provider } = this.#parts;
+    return env === record.env || ((await provider.sameEnvironment?.(record.env, env)) ?? false);
+  }
+
+  async end(notice?: string): Promise<void> {
+    await Promise.all(this.#all.map((held) => held.end(notice)));
+  }
+
+  /** Replays earlier cells. Undefined: there are none. A kernel that hangs during the replay is dropped. */
+  async #rebuild(
+    kernel: Kernel,
+    earlier: PastPythonCell[],
+    { signal, progress = () => {} }: InstallOptions,
+  ): Promise<{ notices: string[]; replayed?: ReplayedCells } | undefined> {
+    const { record, store, restore = "none", stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
+    if (restore === "none") return undefined;
+    const since = earlier.slice(record.cellsBeforeReset ?? 0).filter(({ language }) => language === "python");
+    const { cellOptions } = this.#parts;
+    const options = { timeoutMs: defaultTimeoutMs, graceMs: stopGraceMs, cellOptions, signal, progress };
+    if (restore === "replay-all") return this.#rebuildAll(kernel, codesOf(since), options);
+    if (since.length === 0) return undefined;
+    const { notice, unusable } = await replay(kernel, since, {
+      ...options,
+      outputsOf: async (id) => (await store.execution(record.id, id))?.outputs ?? [],
+    });
+    if (unusable) await this.of("python").drop(kernel);
+    return { notices: [notice] };
+  }
+
+  async #rebuildAll(kernel: Kernel, succeeded: string[], options: ReplayOptions) {
+    const codes = (await this.#parts.cellsToReplay?.(succeeded)) ?? succeeded;
+    if (codes.length === 0) return undefined;
+    const { failures, unusable } = await replayAll(kernel, codes, options);
+    if (unusable) await this.of("python").drop(kernel);
+    const notices = [
+      `The kernel was lost: the session's ${codes.length} successful cells were run again.`,
+      ...failures.map(({ cell, error }) => `Cell ${cell} of them failed this time: ${error}`),
+    ];
+    return { notices, replayed: { cells: codes.length, failures } };
+  }
+
+  async #cellsBefore(executionId: string | undefined) {
+    const { store, record } = this.#parts;
+    return (await store.cells(record.id)).filter(({ id }) => id !== executionId);
+  }
+
+  get #all(): KernelSlot[] {
+    return [this.#held.python, this.#held.bash];
+  }
+}
+
+type PastPythonCell = Pick<Execution, "id" | "code" | "language" | "status">;
+
+/** The code of cells that succeeded. */
+function codesOf(cells: PastPythonCell[]): string[] {
+  return cells.filter(({ status }) => status === "ok").map(({ code }) => code);
+}
