@@ -1,11 +1,10 @@
-import type { ExecutionEvent } from "../execution.ts";
-import { charsOf } from "../output-size.ts";
+import { charsOf, type ExecutionEvent } from "../execution.ts";
 
-/** Characters waiting for a slow reader before the kernel is held back, and when it may go on. */
+/** Back-pressure: buffered characters at which the kernel is paused, and at which it resumes. */
 const HIGH_WATER_CHARS = 4 * 1024 * 1024;
 const LOW_WATER_CHARS = 1024 * 1024;
 
-/** The events of one cell between the kernel that brings them and the caller that iterates over them. */
+/** Buffer of one cell's events, between the kernel that produces them and the caller that iterates over them. */
 export abstract class CellEvents {
   #events: ExecutionEvent[] = [];
   #waitingChars = 0;
@@ -15,7 +14,7 @@ export abstract class CellEvents {
   #abandoned = false;
   #isHeld = false;
 
-  /** Stops or resumes what the kernel shows. */
+  /** Pauses or resumes the kernel's output. */
   protected abstract hold(held: boolean): void;
 
   get ended(): boolean {
@@ -32,7 +31,7 @@ export abstract class CellEvents {
     this.#wake?.();
   }
 
-  /** The kernel broke: the iteration ends by throwing, after the events that came before. */
+  /** The kernel failed: the iteration throws after the events received so far. */
   fail(error: Error): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -56,7 +55,7 @@ export abstract class CellEvents {
         });
       }
     } finally {
-      // Whoever stopped listening must not hold the kernel back for ever.
+      // A caller that stopped iterating must not block the kernel forever.
       this.#abandoned = true;
       this.#events = [];
       this.#setHeld(false);

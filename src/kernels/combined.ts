@@ -3,30 +3,29 @@ import type { Environment, KernelInfo, KernelProvider, KernelSpec } from "./kern
 
 export interface CombinedParts {
   name: string;
-  /** Python of this machine, if it may be used. */
+  /** Python on this machine, if allowed. */
   local?: KernelProvider | undefined;
   bash?: KernelProvider | undefined;
   wasm?: KernelProvider | undefined;
-  /** Where Python runs when nobody chose. */
+  /** Where Python runs by default. */
   preferred: "local" | "wasm";
-  /** Why there, as a sentence. */
+  /** Why that is the default, as a sentence. */
   why?: string | undefined;
-  /** Ends what the parts share, after them. */
+  /** Disposes of what the providers share, after them. */
   dispose(): Promise<void>;
 }
 
-/** Several providers as one: the language and the environment that were asked for say which. */
+/** Several providers as one, selected by language and environment. */
 export function combineProviders(parts: CombinedParts): KernelProvider {
   const { local, bash, wasm, preferred } = parts;
   const pythons = preferred === "local" ? [local, wasm] : [wasm, local];
   const all = [...pythons, bash].filter((provider) => provider !== undefined);
 
   const choose = ({ language, env }: KernelSpec): KernelProvider => {
-    if (language === "bash")
-      return bash ?? refuse("Shells are not available here: kernels are WASM, which has no bash.");
-    if (env === "wasm") return wasm ?? refuse("This server runs local kernels only, so there is no `wasm`.");
+    if (language === "bash") return bash ?? refuse("bash is not available here: WASM kernels have no shell.");
+    if (env === "wasm") return wasm ?? refuse("This server runs local kernels only; `wasm` is not available.");
     if (env !== undefined) return local ?? refuse(`There is no environment \`${env}\` here, only \`wasm\`.`);
-    return pythons[0] ?? pythons[1] ?? refuse("There is no Python here.");
+    return pythons[0] ?? pythons[1] ?? refuse("Python is not available here.");
   };
 
   return {
@@ -40,7 +39,7 @@ export function combineProviders(parts: CombinedParts): KernelProvider {
     },
 
     start(spec, options) {
-      // `wasm` is the name of a place, and means nothing to a shell.
+      // `wasm` is a Python environment and does not apply to bash.
       const env = spec.language === "bash" && spec.env === "wasm" ? undefined : spec.env;
       return choose(spec).start({ ...spec, env }, options);
     },

@@ -3,82 +3,87 @@ import type { ExecutionEvent, Language, Variables } from "../execution.ts";
 import type { Mirror } from "../store/store.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
-/** One running interpreter. Every backend passes `test/contracts/kernel.ts`. */
+/**
+ * One running interpreter. `test/contracts/kernel.ts` is the contract for Python, `test/contracts/bash.ts` for shells.
+ * `test/kernels/contract` runs them on every backend, through its provider, and names what a backend cannot do.
+ */
 export interface Kernel {
   readonly info: KernelInfo;
 
-  /** Resolves once, when the interpreter is gone, with a reason a user can read. Never rejects. */
+  /** Resolves once, when the interpreter is gone, with a human-readable reason. Never rejects. */
   readonly closed: Promise<{ reason: string }>;
 
   /**
-   * Runs one cell. Events come in the order things happened and end with `done`; an exception in the cell is an event.
-   * Throws only if the kernel itself broke. One cell at a time: the caller waits for `done` before the next.
+   * Runs one cell. Events come in order and end with `done`; an exception in the cell is an event. Throws only if the
+   * kernel itself failed. One cell at a time: the caller waits for `done` before the next.
    */
   execute(code: string, options?: ExecuteOptions): AsyncIterable<ExecutionEvent>;
 
-  /** Asks the running cell to stop and keeps variables if it does. Absent: this kernel can only be disposed. */
+  /**
+   * Resolves when it is known whether the interpreter still exists; if not, `closed` has resolved, too. Rejects when
+   * `signal` aborts. Absent: that is always known.
+   */
+  settled?(signal: AbortSignal): Promise<void>;
+
+  /** Asks the running cell to stop; variables are kept if it does. Absent: this kernel can only be disposed. */
   interrupt?(): Promise<void>;
 
-  /** It ends a cell at `timeoutMs` by itself, and is given so much longer before anybody else does. */
+  /** The kernel enforces `timeoutMs` itself; the session waits this much longer before it stops the cell. */
   readonly ownTimeLimit?: { slackMs: number };
 
-  /** Looks at variables without running user code. Throws `kernel_busy` where a running cell is in the way. */
+  /** Inspects variables without running user code. Throws `kernel_busy` if a running cell prevents it. */
   inspect?(query: Inspection): Promise<Variable[]>;
 
-  /** Makes importable what this cell imports and lacks. Throws `package_error`: then the cell must not be run. */
+  /** Installs what this cell imports and lacks. Throws `package_error`: then the cell must not be run. */
   prepare?(code: string, options: PrepareOptions): Promise<Preparation | undefined>;
 
-  /** Makes packages importable, at once and for this kernel only. Throws `package_error`. Absent: it cannot. */
+  /** Makes packages importable, for this kernel only. Throws `package_error`. Absent: not supported. */
   install?(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]>;
 
-  /** Ends the interpreter and all it started. Can be called twice and in mid-cell, never throws, ends within 5 s. */
+  /** Ends the interpreter and all its processes. Idempotent, possible in mid-cell, never throws, takes at most 5 s. */
   dispose(): Promise<void>;
 }
 
 export interface ExecuteOptions {
-  /** Values put into the namespace beside the code, never pasted into it. */
+  /** Values to define in the namespace; never pasted into the code. */
   variables?: Variables;
   /** Leaves no trace: no execution count, no `_`. */
   silent?: boolean;
-  /** For kernels with a time limit of their own. */
+  /** For kernels that enforce a time limit themselves. */
   timeoutMs?: number;
-  /** The code is a program of its own, not a cell of a notebook. */
+  /** The code is a script, not a notebook cell. */
   script?: ScriptOptions | undefined;
-  /** The value of the last expression is told as JSON, too: as a form of the result (`VALUE_KIND`). */
+  /** Also return the last expression's value as JSON, as an entry of the result (`VALUE_KIND`). */
   value?: JsonStyle | undefined;
-  /**
-   * Lines of a Python cell that are shell commands are run by a shell: `run`. `again`: they have been, in another kernel;
-   * of what they did only the change of directory is done again. Kernels without a shell take no notice.
-   */
-  commands?: "run" | "again" | undefined;
-  /**
-   * Said and done as in IPython without us: its tracebacks, its refusal of `input()`, magics without a mark. Kernels
-   * without IPython take no notice.
-   */
+  /** Run lines of a Python cell that are shell commands in a shell. Kernels without a shell ignore it. */
+  commands?: boolean | undefined;
+  /** The cell is being replayed: of shell commands, only a change of directory is repeated. */
+  replay?: boolean | undefined;
+  /** Behave as plain IPython: its tracebacks, its refusal of `input()`, magics without `%`. Others ignore it. */
   classic?: boolean | undefined;
   /**
-   * Output of this cell that arrived after its `done`, from a task it left behind. Kernels keep it for many cells: it
-   * must not hold on to what a cell was given or has shown.
+   * Called with late output of this cell. Kernels keep it for many cells, so it must not hold the cell's arguments or
+   * outputs in memory.
    */
   onLate?: (event: ExecutionEvent) => void;
-  /** Asks the user what `input()` asks for; undefined when they decline. Absent: `input()` is refused. */
+  /** Asks the user for `input()`; undefined when they decline. Absent: `input()` is refused. */
   onInput?: (request: InputRequest) => Promise<string | undefined>;
 }
 
-/** How a program of its own is run. */
+/** How a script is run. */
 export interface ScriptOptions {
-  /** What tracebacks call its file. They have no hints of ours then. */
+  /** Its file name in tracebacks, which then have no hints from Cellwright. */
   filename: string;
 }
 
 export interface JsonStyle {
-  /** Spaces for each level; 0: all on one line. */
+  /** Spaces per level; 0: all on one line. */
   indent: number;
-  /** `"NaN"` in quotation marks, as JSON has no such numbers. */
+  /** Write `"NaN"` as a string, since JSON has no such number. */
   quoteNonFinite: boolean;
 }
 
-/** The kind of form in a result's bundle that a `JsonStyle` adds: a `JsonValue`. */
+/** MIME type that a `JsonStyle` adds to a result's bundle: a `JsonValue`. */
 export const VALUE_KIND = "application/vnd.cellwright.value+json";
 
 export interface JsonValue {
@@ -88,7 +93,7 @@ export interface JsonValue {
 
 export interface InputRequest {
   prompt: string;
-  /** What is typed is not to be shown: `getpass`. */
+  /** Do not echo the input: `getpass`. */
   secret: boolean;
 }
 
@@ -99,8 +104,9 @@ export interface InstallOptions {
 
 export interface PrepareOptions extends InstallOptions {
   /**
-   * `needed`: the cell is not run without what it imports. `guessed`: what it imports counts where it declares nothing
-   * in a script block, and what cannot be had is left to the cell to miss. `ignored`: nothing is installed for them.
+   * `needed`: the cell does not run if an import cannot be installed. `guessed`: imports count unless a script block
+   * declares dependencies, and those that cannot be installed are left to fail in the cell. `ignored`: nothing is
+   * installed for imports.
    */
   imports?: "needed" | "guessed" | "ignored" | undefined;
   /** As in `ExecuteOptions`. */
@@ -108,18 +114,18 @@ export interface PrepareOptions extends InstallOptions {
   classic?: boolean | undefined;
 }
 
-/** What was done for one cell. */
+/** What was installed for one cell. */
 export interface Preparation {
-  /** Requirements that it brought with it and that were installed for it, in its own words. */
+  /** Requirements that were installed for the cell, declared or imported. */
   installed: string[];
-  /** Why something that it imports could not be had. `isKnown`: there certainly is such a package. */
+  /** Why an import could not be installed. `isKnown`: the package certainly exists. */
   missed?: { error: CellwrightError; isKnown: boolean } | undefined;
 }
 
 export interface InstalledPackage {
   name: string;
   version: string;
-  /** Another version is loaded in the kernel, which goes on with that one until it is restarted. */
+  /** Another version is loaded in the kernel, and stays until a restart. */
   outdated?: boolean;
 }
 
@@ -129,122 +135,122 @@ export interface KernelInfo {
   language: Language;
   /** For people and models: `Python 3.14.2 (Pyodide, WebAssembly)`. */
   description: string;
-  /** Where its cells find the session's folder, if not at its own path. */
+  /** The session's folder as its cells see it, if the path differs. */
   workingDir?: string;
-  /** What stands between this kernel and the machine, one short phrase a wall. Empty: nothing does. */
-  walls: string[];
-  /** The one of several backends that its variables are on; absent while it has none. */
+  /** Isolation layers between this kernel and the machine, one short phrase each. Empty: not isolated. */
+  layers: string[];
+  /** The pool backend that holds its variables; absent while it has none. */
   place?: string | undefined;
-  /** What is not as its users would expect, as sentences: a slow start and why, a limit that could not be set. */
+  /** Unexpected conditions, as sentences: why a start was slow, a limit that could not be set. */
   notes?: string[];
 }
 
-/** What a caller asks for. */
+/** The kernel that a caller asks for. */
 export interface KernelSpec {
   language: Language;
   env?: string;
 }
 
-/** A place with an interpreter that sessions can run in. */
+/** A Python environment that sessions can run in. */
 export interface Environment {
-  /** What `env` calls it. */
+  /** Its name for `env`. */
   name: string;
   /** `managed`, `venv`, `conda`, `pixi`, `kernelspec`, `system`, `wasm`. */
   kind: string;
   path: string;
   python?: string;
-  /** Those that matter, `numpy 2.4.6`. */
+  /** The relevant ones, such as `numpy 2.4.6`. */
   packages: string[];
-  /** Why no session can run in it now, and the command that mends it. Absent: it is ready. */
+  /** Why no session can run in it now, and the command that fixes it. Absent: it is ready. */
   obstacle?: string;
-  /** Sessions that do not choose get this one. */
+  /** The default for sessions. */
   isDefault?: boolean;
 }
 
-/** One environment, looked at: its interpreter, and why no kernel can be started with that. */
+/** An examined environment: its interpreter, and why no kernel can be started in it. */
 export interface EnvironmentLook {
   kind: string;
   path: string;
-  /** Where it is, or would be. */
+  /** Its interpreter's path, even if it does not exist. */
   python: string;
   obstacle?: { kind: "no_python" | "no_answer" | "no_ipykernel" | "other"; message: string; hint: string };
 }
 
-/** A kernel of an earlier run of this program that is still alive. */
+/** A kernel of a previous server process that is still alive. */
 export interface AdoptedKernel {
   kernel: Kernel;
-  /** Its newest cell: what that showed from the beginning, and shows from now on until it is done. */
+  /** Its newest cell: all output from its start on, until it is done. */
   newestCell?: { code: string; events: AsyncIterable<ExecutionEvent> };
 }
 
 export interface StartOptions {
   sessionId: string;
-  /** The name that the session was given, if it was. */
+  /** The session's name, if it has one. */
   sessionName?: string | undefined;
-  /** Whose session it is. Two owners may give the same name. */
+  /** The session's owner. Two owners may use the same name. */
   owner?: string | undefined;
-  /** The session's folder on this machine, which becomes the kernel's working directory. */
+  /** The session's folder on this machine: the kernel's working directory. */
   workspaceDir: string;
-  /** A folder for the kernel's own temporary things, private to this session; removed by its owner, not by the kernel. */
+  /** For the kernel's temporary files, private to this session; removed by the session, not by the kernel. */
   runDir: string;
   signal: AbortSignal;
-  /** Called with a short phrase while a slow start goes on (building a snapshot, installing). */
+  /** Called with a short phrase during a slow start (building a snapshot, installing). */
   progress?: (message: string) => void;
 }
 
-/** How long a kernel that lost its server waits for another one, where sessions live for ever. */
+/** How long an orphaned kernel waits for a new server, if sessions never expire. */
 export const ORPHAN_TTL_MS = 86_400_000;
 
-/** The id and the folders of a session to come. Folders that are not there yet are made. */
+/** Id and folders of a future session. Missing folders are created. */
 export type WarmSlot = Pick<StartOptions, "sessionId" | "workspaceDir" | "runDir">;
 
-/** Where kernels come from. */
+/** Starts the kernels of a backend. */
 export interface KernelProvider {
   readonly name: string;
-  /** The kernels that `start` can give, without starting one. */
+  /** The kernels that `start` can provide, without starting one. */
   list(signal: AbortSignal): Promise<KernelInfo[]>;
   /** Resolves with a kernel that is ready for a cell. Aborting leaves nothing behind. */
   start(spec: KernelSpec, options: StartOptions): Promise<Kernel>;
   /**
-   * Makes a kernel ready in advance for a session that does not exist yet. Its rights are fixed to these folders, so
-   * only a `start` for that session id takes it, once. Returns at once; a failure means that `start` begins anew.
+   * Prepares a kernel in advance for a future session. Its sandbox is limited to these folders, so only one `start` for
+   * that session id can use it. Returns at once; after a failure `start` does a cold start.
    */
   warm?(slot: WarmSlot): void;
-  /** The live kernel that an earlier run of this program left behind in these folders, if there is one. */
+  /** Adopts the live kernel that a previous server process left in these folders, if any. */
   adopt?(language: Language, options: StartOptions): Promise<AdoptedKernel | undefined>;
-  /** A session's files, where they are not in its workspace folder on this machine. */
+  /** A session's files, if they are not in its local workspace folder. */
   workspace?(sessionId: string): Workspace;
-  /** The folder in which a session's folder is, with those of others, where that is on another machine. */
-  surroundings?(sessionId: string): Workspace;
-  /** Where else what is kept of sessions lives. */
+  /** The folder that contains session folders, if that is on another machine. */
+  parentFolder?(sessionId: string): Workspace;
+  /** A copy of the store on another machine. */
   readonly mirror?: Mirror;
-  /** The places that kernels are spread over, where there are several. */
+  /** The backends that sessions are spread over, if there are several. */
   readonly backends?: Backends;
   /** The environments that `env` can name. */
   environments?(signal: AbortSignal): Promise<Environment[]>;
-  /** The one that `env` means, or the default one; asked, and given ipykernel where that is allowed. Never rejects. */
+  /** Examines the environment named `env`, or the default; installs ipykernel where that is allowed. Never rejects. */
   environment?(env: string | undefined, options: InstallOptions): Promise<EnvironmentLook>;
-  /** Whether both mean the same environment; undefined means the default one. Starts nothing. Absent: by their names. */
+  /** Whether both name the same environment; undefined: the default one. Starts nothing. Absent: names are compared. */
   sameEnvironment?(one: string | undefined, other: string | undefined): Promise<boolean>;
   dispose(): Promise<void>;
 }
 
-/** Places that work is spread over. */
+/** Backends that sessions are spread over. */
 export interface Backends {
   status(): BackendsStatus;
-  /** No new sessions there from now on, or again. False: there is no such backend. */
+  /** Stops or resumes new sessions there. False: no such backend. */
   drain(name: string, draining: boolean): boolean;
 }
 
-/** As the load balancer that we replace has it: a name is a port where all are on one host, else `host:port`. */
+/** In the format of the original load balancer: a name is a port if all are on one host, otherwise `host:port`. */
 export interface BackendsStatus {
   ports: Record<
     string,
     {
       status: "idle" | "busy" | "error" | "draining";
-      /** That run a cell now. */
+      /** Sessions with a running cell. */
       active_sessions: number;
-      /** Failures in a row. */
+      /** Consecutive failures. */
       error_count: number;
       /** An ISO time, or `never`. */
       last_used: string;
@@ -253,20 +259,20 @@ export interface BackendsStatus {
   total_sessions: number;
 }
 
-/** The environments of this machine, for those who look after them; those that Cellwright makes are managed. */
+/** The environments of this machine, for the `env` command; those that Cellwright creates are managed. */
 export interface Environments {
   list(signal: AbortSignal): Promise<Environment[]>;
-  /** Makes a managed environment, or adds packages that it lacks. Throws `env_error` and leaves no half of one. */
+  /** Creates a managed environment, or adds missing packages. Throws `env_error` and leaves no partial one. */
   create(name: string | undefined, options: CreateOptions): Promise<CreatedEnvironment>;
-  /** Removes a managed one, and returns its folder. */
+  /** Removes a managed environment, and returns its folder. */
   remove(name: string | undefined): Promise<string>;
 }
 
 export interface CreateOptions {
-  /** Besides those that each managed environment has. */
+  /** In addition to those of every managed environment. */
   packages: string[];
   signal: AbortSignal;
-  /** How far it is, from 0 to 1, and what is being done, in a few words. */
+  /** Progress from 0 to 1, and the current step in a few words. */
   progress: (state: { fraction: number; message: string }) => void;
 }
 
@@ -274,14 +280,14 @@ export interface CreatedEnvironment {
   folder: string;
   /** `3.11.7`. */
   version: string;
-  /** What was installed now; empty when all was there. */
+  /** Newly installed packages; empty if all were present. */
   installed: string[];
 }
 
-/** Sets of packages that a provider keeps unpacked for its kernels. */
+/** Package images that a provider keeps for its kernels. */
 export interface PackageImages {
   list(): Promise<PackageImage[]>;
-  /** Removes those that nobody asked for in so long, and returns them. */
+  /** Removes images that were unused for that long, and returns them. */
   prune(options: { unusedForMs: number }): Promise<PackageImage[]>;
   dispose(): Promise<void>;
 }
@@ -298,13 +304,13 @@ export type Inspection = { name?: undefined; limit: number } | { name: string; m
 export interface Variable {
   name: string;
   type: string;
-  /** A bounded piece of the value as text; for one variable asked by name, more of it. */
+  /** Beginning of the value as text; longer for a single variable. */
   summary: string;
-  /** Number of elements, where the value has one. */
+  /** Number of elements, if the value has a length. */
   length?: number;
   shape?: number[];
   dtype?: string;
   sizeBytes?: number;
-  /** Columns, fields or keys, bounded; only for one variable asked by name. */
+  /** Columns, fields or keys, bounded; only for a single variable. */
   members?: string[];
 }

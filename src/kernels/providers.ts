@@ -1,15 +1,15 @@
 import { join } from "node:path";
-import { dataFolders, keptToken } from "../data-folders.ts";
-import type { ObeyedPlaces } from "../jail/obeyed-places.ts";
-import type { Walls } from "../jail/walls.ts";
+import type { ObeyedPaths } from "../isolation/protected/obeyed-paths.ts";
+import type { Sandboxes } from "../isolation/sandboxes.ts";
 import type { Log } from "../log.ts";
-import type { Options } from "../options.ts";
+import { dataFolders, keptToken } from "../options/data-folders.ts";
+import type { Options } from "../options/options.ts";
 import { combineProviders } from "./combined.ts";
 import { type Environments, type KernelProvider, ORPHAN_TTL_MS, type PackageImages } from "./kernel.ts";
 
-type Build = (options: Options, log: Log, obeyed: ObeyedPlaces) => Promise<KernelProvider>;
+type Build = (options: Options, log: Log, obeyed: ObeyedPaths) => Promise<KernelProvider>;
 
-/** The only list of backends. Each is imported when it is first wanted: its dependencies are heavy. */
+/** The only list of backends. Each is imported on first use: their dependencies are heavy. */
 const providers: Record<Options["kernel"], Build> = {
   wasm: async (options, log, obeyed) => {
     const { createWasmProvider } = await import("./wasm/provider.ts");
@@ -28,19 +28,17 @@ const providers: Record<Options["kernel"], Build> = {
   },
 
   local: async (options, log, obeyed) => {
-    const { local, bash, walls } = await ofThisMachine(options, log, obeyed);
-    return combineProviders({ name: "local", local, bash, preferred: "local", dispose: () => walls.dispose() });
+    const { local, bash, sandboxes } = await ofThisMachine(options, log, obeyed);
+    return combineProviders({ name: "local", local, bash, preferred: "local", dispose: () => sandboxes.dispose() });
   },
 
-  /** Jupyter servers, which may be on other machines. */
+  /** Jupyter servers, which may be remote. */
   jupyter: async (options, log) => {
-    const { createRemoteProvider } = await import("./jupyter/remote/provider.ts");
-    const { jupyterUrl, jupyterToken, jupyterTokenFile, jupyterCa, notebooksFolder, coolDown, startTimeout } = options;
+    const { createRemoteProvider } = await import("./remote/provider.ts");
+    const { jupyterUrl, jupyterToken, notebooksFolder, coolDown, startTimeout } = options;
     return createRemoteProvider({
       urls: jupyterUrl,
       token: jupyterToken,
-      tokenFile: jupyterTokenFile,
-      caFile: jupyterCa,
       notebooksFolder,
       coolDownMs: coolDown,
       startTimeoutMs: startTimeout,
@@ -48,7 +46,7 @@ const providers: Record<Options["kernel"], Build> = {
     });
   },
 
-  /** Sandboxes behind HTTP, several of them. */
+  /** A pool of sandboxes behind HTTP. */
   pool: async (options, log) => {
     const { createPoolProvider } = await import("./pool/provider.ts");
     const { poolUrl: urls, poolToken: token, coolDown: coolDownMs, plainNames, insecure } = options;
@@ -56,38 +54,38 @@ const providers: Record<Options["kernel"], Build> = {
     return createPoolProvider({ urls, token, ownToken, anyListener: insecure, coolDownMs, plainNames, log });
   },
 
-  /** The managed environment once it has been created and where it can be jailed, else WASM. */
+  /** The managed environment, if it exists and can be sandboxed; otherwise WASM. */
   auto: async (options, log, obeyed) => {
-    const [wasm, { local, bash, walls }, { isManagedCreated }] = await Promise.all([
+    const [wasm, { local, bash, sandboxes }, { isManagedCreated }] = await Promise.all([
       providers.wasm(options, log, obeyed),
       ofThisMachine(options, log, obeyed),
-      import("./jupyter/environments/managed.ts"),
+      import("./local/environments/create/managed.ts"),
     ]);
-    const why = await whyNotLocal(options, walls, isManagedCreated(options.dataDir));
+    const why = await whyNotLocal(options, sandboxes, isManagedCreated(options.dataDir));
     const preferred = why === undefined ? "local" : "wasm";
-    return combineProviders({ name: "auto", local, bash, wasm, preferred, why, dispose: () => walls.dispose() });
+    return combineProviders({ name: "auto", local, bash, wasm, preferred, why, dispose: () => sandboxes.dispose() });
   },
 };
 
-async function whyNotLocal({ env }: Options, walls: Walls, isCreated: boolean): Promise<string | undefined> {
-  if (env === "wasm") return "--env says so.";
+async function whyNotLocal({ env }: Options, sandboxes: Sandboxes, isCreated: boolean): Promise<string | undefined> {
+  if (env === "wasm") return "Selected by --env.";
   if (env === undefined && !isCreated) {
-    return "There is no managed environment; `cellwright env create` makes it.";
+    return "No managed environment exists; `cellwright env create` creates it.";
   }
-  const obstacle = await walls.obstacle();
-  return obstacle && `Local code cannot be jailed here: ${obstacle}.`;
+  const obstacle = await sandboxes.obstacle();
+  return obstacle && `Local code cannot be sandboxed here: ${obstacle}.`;
 }
 
 export async function createProvider(options: Options, log: Log): Promise<KernelProvider> {
-  // Before any code runs: afterwards it could be code's doing.
+  // Before any code runs, which could otherwise influence the result.
   await protectedFromSessions(options);
-  return providers[options.kernel](options, log, await obeyedPlaces(options, log));
+  return providers[options.kernel](options, log, await obeyedPaths(options, log));
 }
 
-/** Python and bash of this machine, behind the same walls. */
-async function ofThisMachine(options: Options, log: Log, obeyed: ObeyedPlaces) {
+/** Local Python and bash, in the same kind of sandbox. */
+async function ofThisMachine(options: Options, log: Log, obeyed: ObeyedPaths) {
   const [
-    { Walls },
+    { Sandboxes },
     { writeRules },
     { createLocalProvider },
     { createBashProvider },
@@ -95,21 +93,22 @@ async function ofThisMachine(options: Options, log: Log, obeyed: ObeyedPlaces) {
     { environmentsConfig, vouchFor },
     { openOverlay },
   ] = await Promise.all([
-    import("../jail/walls.ts"),
-    import("../jail/protected-roots.ts"),
-    import("./jupyter/local.ts"),
+    import("../isolation/sandboxes.ts"),
+    import("../isolation/protected/protected-roots.ts"),
+    import("./local/provider.ts"),
     import("./bash/provider.ts"),
-    import("./jupyter/environments/find.ts"),
-    import("./jupyter/environments/environments.ts"),
-    import("./jupyter/install/overlay.ts"),
+    import("./local/environments/find.ts"),
+    import("./local/environments/environments.ts"),
+    import("./local/packages/overlay.ts"),
   ]);
   const { dataDir, memoryMb, diskMb, cpus, pids, allowRead, allowNet, jail, workspace } = options;
   const stateDir = join(dataDir, "state");
   const vouched = vouchFor(options);
-  const walls = new Walls({
+  const sandboxes = new Sandboxes({
     jail,
     limits: { memoryMb, diskMb, cpus, pids },
     workspaceInPlace: workspace !== undefined,
+    namedWorkspaces: options.namedWorkspaces,
     allowRead,
     allowWrite: writeRules(options.allowWrite, workspace).allowWrite,
     allowNet,
@@ -120,18 +119,18 @@ async function ofThisMachine(options: Options, log: Log, obeyed: ObeyedPlaces) {
     hidden: dataFolders(options, process.env),
     log,
   });
-  const environments = environmentsConfig(options, { vouched, jail: jailOf(walls), log });
+  const environments = environmentsConfig(options, { vouched, jail: jailOf(sandboxes), log });
   const startTimeoutMs = options.startTimeout;
   const orphanTtlMs = options.sessionTtl || ORPHAN_TTL_MS;
   return {
-    walls,
+    sandboxes,
     local: createLocalProvider({
-      ...{ environments, walls, stateDir, orphanTtlMs, startTimeoutMs, log },
+      ...{ environments, sandboxes, stateDir, orphanTtlMs, startTimeoutMs, log },
       limits: { memoryMb, diskMb },
       packages: { initial: options.packages, packageDir: options.packageDir },
     }),
     bash: createBashProvider({
-      walls,
+      sandboxes,
       environment: (name) => findEnvironment(name, environments),
       packagesOf: ({ runDir }) => openOverlay(runDir),
       startTimeoutMs,
@@ -140,20 +139,20 @@ async function ofThisMachine(options: Options, log: Log, obeyed: ObeyedPlaces) {
   };
 }
 
-/** What hosts obey in the user's folders, and what an earlier run may have left there. */
-async function obeyedPlaces({ allowWrite, workspace, dataDir }: Options, log: Log): Promise<ObeyedPlaces> {
-  const [{ ObeyedPlaces }, { writeRules }] = await Promise.all([
-    import("../jail/obeyed-places.ts"),
-    import("../jail/protected-roots.ts"),
+/** Files in the user's folders that host programs obey, and mount points that an earlier run may have left there. */
+async function obeyedPaths({ allowWrite, workspace, dataDir }: Options, log: Log): Promise<ObeyedPaths> {
+  const [{ ObeyedPaths }, { writeRules }] = await Promise.all([
+    import("../isolation/protected/obeyed-paths.ts"),
+    import("../isolation/protected/protected-roots.ts"),
   ]);
   const recordsDir = join(dataDir, "state", "placeholders");
-  const places = new ObeyedPlaces({ recordsDir, lifted: writeRules(allowWrite, workspace).lifted, log });
+  const places = new ObeyedPaths({ recordsDir, lifted: writeRules(allowWrite, workspace).lifted, log });
   await places.sweep();
   return places;
 }
 
-function jailOf(walls: Walls) {
-  return { isOff: !walls.jails, isolation: () => walls.find() };
+function jailOf(sandboxes: Sandboxes) {
+  return { isOff: !sandboxes.jails, isolation: () => sandboxes.find() };
 }
 
 function pickEnv(names: string[]): Record<string, string> {
@@ -162,28 +161,28 @@ function pickEnv(names: string[]): Record<string, string> {
   );
 }
 
-/** What also runs outside of jails, environments and this program: nothing of a session may change it. */
+/** Files that also run outside of jails (environments, this program): no session may change them. */
 export async function protectedFromSessions(options: Options): Promise<string[]> {
   const [{ vouchFor }, { ownProgramPaths }] = await Promise.all([
-    import("./jupyter/environments/environments.ts"),
-    import("../jail/own-program.ts"),
+    import("./local/environments/environments.ts"),
+    import("../isolation/own-program.ts"),
   ]);
   return [...vouchFor(options).protectedPaths, join(options.dataDir, "envs"), ...ownProgramPaths()];
 }
 
-/** The environments of local kernels, for those who look after them. */
+/** The environments of local kernels, for the `env` command. */
 export async function openPythonEnvironments(options: Options, log: Log): Promise<Environments> {
   const [{ createEnvironments, environmentsConfig, vouchFor }, { findIsolation }] = await Promise.all([
-    import("./jupyter/environments/environments.ts"),
-    import("../jail/isolation.ts"),
+    import("./local/environments/environments.ts"),
+    import("../isolation/isolation.ts"),
   ]);
   const jail = { isOff: options.jail === "none", isolation: () => findIsolation(options.jail) };
-  // Who looks after environments is at a terminal, and names what they see.
+  // The operator at the terminal may name environments by path.
   const all = { ...options, allowEnvPaths: true };
   return createEnvironments(environmentsConfig(all, { vouched: vouchFor(options), jail, log }));
 }
 
-/** The package images of WASM kernels, for those who look after them. */
+/** The package images of WASM kernels, for the `packages` command. */
 export async function openPackageImages(options: Options, log: Log): Promise<PackageImages> {
   const [{ createPackages }, { findSources }] = await Promise.all([
     import("./wasm/packages/packages.ts"),

@@ -1,21 +1,21 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ExecutionEvent } from "../../src/execution.ts";
 import type { Kernel } from "../../src/kernels/kernel.ts";
-import { failure, run, runUntilReady, text } from "./kernel.ts";
+import type { Workspace } from "../../src/workspace/workspace.ts";
+import { until } from "../support/until.ts";
+import { failure, run, runUntilReady, sharedKernel, text } from "./kernel.ts";
 
 export interface BashContract {
   name: string;
-  /** A fresh shell in a workspace of its own. */
-  start(): Promise<{ kernel: Kernel; workspaceDir: string }>;
+  /** A fresh shell of a provider, in a session of its own. */
+  start(): Promise<{ kernel: Kernel; workspace: Workspace }>;
   /** Characters of one cell that it shows; of more, it leaves out what came before the end, and says so. */
   maxCellChars?: number;
 }
 
-/** The suite every bash kernel passes. */
+/** The suite that shells of every backend pass: `test/kernels/contract` has a file for those of each. */
 export function testBash(contract: BashContract): void {
-  const shared = sharedShell(contract);
+  const shared = sharedKernel(contract.start);
   /** What a cell writes to stdout. */
   const shown = async (code: string) => text(await run((await shared()).kernel, code));
 
@@ -26,9 +26,9 @@ export function testBash(contract: BashContract): void {
         kernel,
         "echo ready; until [ -e go ]; do sleep 0.01; done; echo two >&2; rm go; until [ -e on ]; do sleep 0.01; done; rm on; echo three",
         async () => {
-          const { workspaceDir } = await shared();
-          await writeFile(join(workspaceDir, "go"), "");
-          await writeFile(join(workspaceDir, "on"), "");
+          const { workspace } = await shared();
+          await workspace.write("go", EMPTY);
+          await workspace.write("on", EMPTY);
         },
       );
       expect(text(events)).toBe("ready\nthree\n");
@@ -116,7 +116,7 @@ export function testBash(contract: BashContract): void {
 
   describe(`${contract.name}: what stays`, () => {
     test("folder, variables, exports, functions, arrays, aliases, options and descriptors", async () => {
-      const { workspaceDir } = await shared();
+      const { workspace } = await shared();
       await shown(
         "mkdir -p deep && cd deep; word='a b'; export shared=yes; greet() { echo \"hi $1\"; }; declare -A map=([k]=v)\n" +
           "list=(1 2 3); declare -i number=4; alias say='echo said'; shopt -s nullglob; exec 5>five.txt",
@@ -126,14 +126,14 @@ export function testBash(contract: BashContract): void {
         "number+=1; echo $number; say x; echo *.none; echo 5 >&5";
       expect(await shown(code)).toBe("deep\na b\nshared=yes\nhi you\nv 3\n5\nsaid x\n\n");
       await shown("exec 5>&-; cd ..; shopt -u nullglob; unalias say");
-      expect(await readFile(join(workspaceDir, "deep/five.txt"), "utf8")).toBe("5\n");
+      expect(await fileText(workspace, "deep/five.txt")).toBe("5\n");
     });
 
     test("the working directory is the workspace", async () => {
-      const { kernel, workspaceDir } = await shared();
-      await writeFile(join(workspaceDir, "in.txt"), "hello");
+      const { kernel, workspace } = await shared();
+      await workspace.write("in.txt", Buffer.from("hello"));
       expect(text(await run(kernel, "cat in.txt; echo back >out.txt"))).toBe("hello");
-      expect(await readFile(join(workspaceDir, "out.txt"), "utf8")).toBe("back\n");
+      expect(await fileText(workspace, "out.txt")).toBe("back\n");
     });
 
     test("variables arrive beside the code: text as it is, values as JSON, bytes as base64", async () => {
@@ -382,7 +382,7 @@ export function testBash(contract: BashContract): void {
     });
 
     test.each(["dispose", "exit"])("%s ends all it started, sessions and daemons of their own too", async (way) => {
-      const { kernel, workspaceDir } = await contract.start();
+      const { kernel, workspace } = await contract.start();
       const daemon = "while :; do date +%s%N >$name.beat.new; mv $name.beat.new $name.beat; sleep 0.02; done";
       const code =
         `export name=job; (${daemon}) & export name=session; setsid bash -c '${daemon}' & ` +
@@ -390,8 +390,7 @@ export function testBash(contract: BashContract): void {
       await run(kernel, code);
       if (way === "exit") await run(kernel, "exit 0").catch(() => {});
       await kernel.dispose();
-      const beats = () =>
-        Promise.all(["job", "session", "double"].map((name) => readFile(join(workspaceDir, `${name}.beat`), "utf8")));
+      const beats = () => Promise.all(["job", "session", "double"].map((name) => fileText(workspace, `${name}.beat`)));
       const before = await beats();
       await new Promise((resolve) => setTimeout(resolve, 150));
       expect(await beats()).toEqual(before);
@@ -413,19 +412,8 @@ export function testBash(contract: BashContract): void {
   });
 }
 
-/** Late output has no end that could be waited for. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 10));
-}
+const EMPTY = new Uint8Array();
 
-/** One shell for all tests that leave it as good as new; after a failure there is a new one. */
-function sharedShell(contract: BashContract): BashContract["start"] {
-  let started: ReturnType<BashContract["start"]> | undefined;
-  afterEach(({ task }) => {
-    if (task.result?.state === "fail") started = undefined;
-  });
-  return () => {
-    started ??= contract.start();
-    return started;
-  };
+async function fileText(workspace: Workspace, path: string): Promise<string> {
+  return Buffer.from((await workspace.read(path, { maxBytes: 1_000 })).bytes).toString();
 }

@@ -1,15 +1,16 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, type TestContext, test as testCase } from "vitest";
 import type { ExecutionEvent } from "../../src/execution.ts";
 import type { ExecuteOptions, Kernel, Variable } from "../../src/kernels/kernel.ts";
+import type { Workspace } from "../../src/workspace/workspace.ts";
 
 export interface KernelContract {
   name: string;
-  /** A fresh kernel in a workspace of its own. */
-  start(): Promise<{ kernel: Kernel; workspaceDir: string }>;
-  /** Python code that ends the interpreter on the spot, from inside. */
-  suicide: string;
+  /** A fresh kernel of a provider, in a session of its own. */
+  start(): Promise<{ kernel: Kernel; workspace: Workspace }>;
   /** Its variables can be seen while Python code runs, not only between cells. */
   looksWhileBusy?: boolean;
+  /** Tests that this backend cannot pass, by name, and why. */
+  except?: Record<string, string>;
 }
 
 /** All events of one cell. */
@@ -52,9 +53,10 @@ export async function runUntilReady(
   return events;
 }
 
-/** The suite every Python kernel passes. */
+/** The suite that Python kernels of every backend pass: `test/kernels/contract` has one file for each. */
 export function testKernel(contract: KernelContract): void {
-  const shared = sharedKernel(contract);
+  const shared = sharedKernel(contract.start);
+  const test = testsExcept(contract.except ?? {});
 
   describe(`${contract.name}: the kernel contract`, () => {
     test("events come in the order things happened, and done is last and once", async () => {
@@ -167,11 +169,11 @@ Rich()`;
     });
 
     test("the working directory is the workspace", async () => {
-      const { kernel, workspaceDir } = await shared();
+      const { kernel, workspace } = await shared();
       await run(kernel, "with open('from-python.txt', 'w') as file: file.write('hello')");
-      const { readFile, writeFile } = await import("node:fs/promises");
-      expect(await readFile(`${workspaceDir}/from-python.txt`, "utf8")).toBe("hello");
-      await writeFile(`${workspaceDir}/helper_module.py`, "answer = 42");
+      const { bytes } = await workspace.read("from-python.txt", { maxBytes: 100 });
+      expect(Buffer.from(bytes).toString()).toBe("hello");
+      await workspace.write("helper_module.py", Buffer.from("answer = 42"));
       expect(result(await run(kernel, "import helper_module; helper_module.answer"))).toBe("42");
     });
 
@@ -199,24 +201,28 @@ Rich()`;
       expect(result(events)).toBe("'\\udfff'");
     });
 
-    test("an interrupt is heard however early in the cell it comes", async () => {
-      const { kernel } = await shared();
-      if (!kernel.interrupt) return;
-      await run(kernel, "kept = 41");
-      for (let round = 0; round < 20; round += 1) {
-        // A long source keeps the kernel busy with it before it begins.
-        const code = `${"x = 1\n".repeat(round % 2 ? 20_000 : 1)}while True: pass`;
-        const running = run(kernel, code);
-        await new Promise((resolve) => setTimeout(resolve, round * 4));
-        await kernel.interrupt();
-        expect(failure(await running)).toMatchObject({ name: "KeyboardInterrupt" });
-        expect(result(await run(kernel, "kept + 1"))).toBe("42");
-      }
-    });
+    // A long source keeps the kernel busy before it begins: for about 0.3 s, more than the longest delay here.
+    for (const [what, lines] of [
+      ["the cell", 1],
+      ["a long cell", 5_000],
+    ] as const) {
+      test(`an interrupt is heard however early in ${what} it comes`, async ({ skip }) => {
+        const { kernel } = await shared();
+        if (!kernel.interrupt) return skip(NO_INTERRUPT);
+        await run(kernel, "kept = 41");
+        for (let delayMs = 0; delayMs < 80; delayMs += 8) {
+          const running = run(kernel, `${"x = 1\n".repeat(lines)}while True: pass`);
+          await new Promise((resolve) => setTimeout(resolve, delayMs));
+          await kernel.interrupt();
+          expect(failure(await running)).toMatchObject({ name: "KeyboardInterrupt" });
+          expect(result(await run(kernel, "kept + 1"))).toBe("42");
+        }
+      });
+    }
 
-    test("an interrupt ends the cell and keeps variables", async () => {
+    test("an interrupt ends the cell and keeps variables", async ({ skip }) => {
       const { kernel } = await shared();
-      if (!kernel.interrupt) return;
+      if (!kernel.interrupt) return skip(NO_INTERRUPT);
       await run(kernel, "survivor = 'here'");
       const events = await runUntilReady(kernel, "print('ready')\nwhile True: pass", () => kernel.interrupt?.());
       expect(failure(events)).toMatchObject({ name: "KeyboardInterrupt" });
@@ -236,9 +242,9 @@ Rich()`;
       expect(text(late)).toBe("late\n");
     });
 
-    test("variables can be looked at without running user code", async () => {
+    test("variables can be looked at without running user code", async ({ skip }) => {
       const { kernel } = await shared();
-      if (!kernel.inspect) return;
+      if (!kernel.inspect) return skip(NO_INSPECTION);
       await run(
         kernel,
         "looks = 0\nclass Shy:\n    def __repr__(self):\n        global looks; looks += 1; return 'seen'\n" +
@@ -255,9 +261,10 @@ Rich()`;
       expect(result(await run(kernel, "looks"))).toBe("0");
     });
 
-    test("looking at variables while a cell computes shows them or says that the kernel is busy", async () => {
+    test("looking at variables while a cell computes shows them or says that the kernel is busy", async ({ skip }) => {
       const { kernel } = await shared();
-      if (!kernel.inspect || !kernel.interrupt) return;
+      if (!kernel.interrupt) return skip(NO_INTERRUPT);
+      if (!kernel.inspect) return skip(NO_INSPECTION);
       let seen: unknown;
       await runUntilReady(kernel, "busy = 7\nprint('ready')\nwhile True: pass", async () => {
         seen = await kernel.inspect?.({ name: "busy", maxChars: 10 }).catch((error) => error);
@@ -296,22 +303,38 @@ Rich()`;
       expect(await kernel.closed).toHaveProperty("reason");
     });
 
-    test("the death of the interpreter is seen within 2 s, in mid-cell", async () => {
+    test("the death of the interpreter is seen in mid-cell", async () => {
       const { kernel } = await contract.start();
-      const begin = performance.now();
-      await expect(run(kernel, contract.suicide)).rejects.toMatchObject({ code: "kernel_died" });
-      expect(performance.now() - begin).toBeLessThan(2_000);
+      await expect(run(kernel, "import os; os._exit(3)")).rejects.toMatchObject({ code: "kernel_died" });
       await kernel.closed;
       await kernel.dispose();
     });
   });
 }
 
-/** One kernel for all tests that leave it as good as new; a broken one is replaced. */
-function sharedKernel(contract: KernelContract): KernelContract["start"] {
-  let started: ReturnType<KernelContract["start"]> | undefined;
+const NO_INTERRUPT = "kernels of this backend can only be disposed";
+const NO_INSPECTION = "variables of this backend cannot be looked at";
+
+/** `test`, but those that are excepted are skipped with the reason in their title. */
+function testsExcept(except: Record<string, string>) {
+  const unknown = new Set(Object.keys(except));
+  if (unknown.size > 0) testCase("exceptions are tests of the contract", () => expect([...unknown]).toEqual([]));
+  return (name: string, body: (context: TestContext) => Promise<void>): void => {
+    unknown.delete(name);
+    const reason = except[name];
+    if (reason === undefined) testCase(name, body);
+    else testCase.skip(`${name} (${reason})`, () => {});
+  };
+}
+
+/** One kernel for all tests that leave it as good as new; after a failure there is a new one. */
+export function sharedKernel<Started>(start: () => Promise<Started>): () => Promise<Started> {
+  let started: Promise<Started> | undefined;
+  afterEach(({ task }) => {
+    if (task.result?.state === "fail") started = undefined;
+  });
   return () => {
-    started ??= contract.start();
+    started ??= start();
     return started;
   };
 }

@@ -159,12 +159,9 @@ export function testPlanted({
 
     test.skipIf(process.platform === "win32")("refuses a FIFO without waiting for its other end", async () => {
       execFileSync("mkfifo", [inside("fifo")]);
-      const start = Date.now();
       await expectRefused("fifo");
       expect((await workspace.list(".")).entries).toMatchObject([{ kind: "other", sizeBytes: 0 }]);
       await workspace.mark();
-      // It would be for ever.
-      expect(Date.now() - start).toBeLessThan(10_000);
       await workspace.remove("fifo");
       // The control: a plain read of the same thing is still waiting when its time is up.
       execFileSync("mkfifo", [inside("fifo")]);
@@ -296,22 +293,17 @@ export function testPlanted({
       expect(readdirSync(root)).toEqual([]);
     });
 
-    test.skipIf(!isLinux)(
-      "marks, lists and removes folders nested deeper than a path can say, in a few seconds",
-      async () => {
-        execFileSync(process.execPath, [
-          "-e",
-          'const fs = require("node:fs"); process.chdir(process.argv[1]); fs.mkdirSync("deep"); process.chdir("deep");' +
-            'for (let i = 0; i < 2000; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
-          root,
-        ]);
-        const start = Date.now();
-        expect((await workspace.mark()).complete).toBe(false);
-        expect((await workspace.list(".", { recursive: true })).more).toBe(true);
-        await workspace.remove("deep");
-        expect(Date.now() - start).toBeLessThan(30_000);
-        expect(readdirSync(root)).toEqual([]);
-      },
-    );
+    test.skipIf(!isLinux)("marks, lists and removes folders nested deeper than a path can say", async () => {
+      execFileSync(process.execPath, [
+        "-e",
+        'const fs = require("node:fs"); process.chdir(process.argv[1]); fs.mkdirSync("deep"); process.chdir("deep");' +
+          'for (let i = 0; i < 2000; i++) { fs.mkdirSync("dd"); process.chdir("dd"); fs.writeFileSync("file", ""); }',
+        root,
+      ]);
+      expect((await workspace.mark()).complete).toBe(false);
+      expect((await workspace.list(".", { recursive: true })).more).toBe(true);
+      await workspace.remove("deep");
+      expect(readdirSync(root)).toEqual([]);
+    });
   });
 }

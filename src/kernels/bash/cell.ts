@@ -3,18 +3,18 @@ import { CellEvents } from "../cell-events.ts";
 import type { ExecuteOptions } from "../kernel.ts";
 import type { CellPipes, StreamName } from "./output-pipes.ts";
 
-/** One cell on its way through the shell. */
+/** One cell that the shell runs. */
 export class Cell extends CellEvents {
   readonly number: number;
   readonly options: ExecuteOptions;
-  /** What the shell reports at the end. A new one is a new question. */
+  /** The token that the shell reports at the end; each further request has a new one. */
   token = newToken();
   pipes: CellPipes | undefined;
-  /** The shell has read all of it: only now can it be interrupted. */
+  /** The shell has read the whole cell; before that it cannot be interrupted. */
   begun = false;
   interruptWanted = false;
   interruptSent = false;
-  /** Its exit code, known before it is over when an interrupt may still be on its way. */
+  /** Its exit code. Set before the cell is over if an interrupt may still be pending. */
   status: number | undefined;
 
   constructor(number: number, options: ExecuteOptions) {

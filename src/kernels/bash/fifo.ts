@@ -2,27 +2,27 @@ import { execFile } from "node:child_process";
 import { closeSync, constants, openSync, readSync } from "node:fs";
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from "node:net";
 import { promisify } from "node:util";
-import { findProgram } from "../../programs.ts";
+import { findProgram } from "../../process/programs.ts";
 
-/** As much as a pipe holds. */
+/** Capacity of a pipe. */
 const CHUNK_BYTES = 65_536;
-/** Longest that one `drain` reads while somebody goes on writing. */
+/** Limit of one `drain`, which would not end while a fast process writes to the pipe. */
 const MAX_DRAIN_BYTES = 16 * CHUNK_BYTES;
 
-/** Node cannot make them. */
+/** Node cannot create FIFOs. */
 export async function makeFifos(paths: string[]): Promise<void> {
   await promisify(execFile)(findProgram("mkfifo") ?? "/usr/bin/mkfifo", ["-m", "600", ...paths]);
 }
 
 /**
- * The reading end of a named pipe. Pipes rather than what `spawn` offers, which are sockets: those cannot be opened
- * again, and `echo … >/dev/stderr` would fail.
+ * The reading end of a FIFO. The pipes of `spawn` are sockets, which cannot be reopened: `echo … >/dev/stderr` would
+ * fail.
  */
 export class FifoReader {
   readonly #fd: number;
   readonly #socket: Socket;
   readonly #take: (bytes: Uint8Array) => void;
-  /** A writer of our own: without one the pipe is at its end before the shell opens it. */
+  /** Our own writer: without one, the pipe reports its end before the shell opens it. */
   #writer: number | undefined;
   #open = true;
 
@@ -54,7 +54,7 @@ export class FifoReader {
     });
   }
 
-  /** Whoever writes is held back by a full pipe. */
+  /** Back-pressure: a full pipe blocks the writer. */
   pause(): void {
     this.#socket.pause();
   }
@@ -63,7 +63,7 @@ export class FifoReader {
     if (this.#open) this.#socket.resume();
   }
 
-  /** Takes all that is in the pipe now, held back or not. */
+  /** Reads everything that is in the pipe now, paused or not. */
   drain(): void {
     const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
     for (let total = 0; this.#open && total < MAX_DRAIN_BYTES; ) {
@@ -74,7 +74,7 @@ export class FifoReader {
     }
   }
 
-  /** From now on the pipe ends when nobody else holds it. */
+  /** Closes our writer: the pipe ends when no other process holds it. */
   letEnd(): void {
     this.#closeWriter();
   }
@@ -95,7 +95,7 @@ function readNow(fd: number, buffer: Buffer): number {
   try {
     return readSync(fd, buffer);
   } catch {
-    // Nothing is in it: EAGAIN.
+    // EAGAIN: the pipe is empty.
     return 0;
   }
 }

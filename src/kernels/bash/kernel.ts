@@ -2,15 +2,15 @@ import { writeFile } from "node:fs/promises";
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
 import type { ExecuteOptions, Kernel, KernelInfo } from "../kernel.ts";
+import { cellLines, endLine, type Report } from "../shell/driver.ts";
+import { assignments, obstacleTo } from "../shell/variables.ts";
 import { Cell } from "./cell.ts";
-import { cellLines, endLine, type Report } from "./driver.ts";
 import type { OutputPipes } from "./output-pipes.ts";
 import { type ShellProcess, signalName } from "./process.ts";
-import { assignments, obstacleTo } from "./variables.ts";
 
 /**
- * How often an interrupted cell's end is asked for again: the signal may have hit our own line. With every second time
- * comes another signal, for programs that take one for their own.
+ * Interval at which the end of an interrupted cell is requested again: the signal may have hit our own line. Every
+ * second request sends another signal, for programs that catch the first one.
  */
 const ASK_AGAIN_MS = 250;
 const MAX_ASKS = 40;
@@ -18,10 +18,10 @@ const MAX_ASKS = 40;
 export interface BashKernelParts {
   info: KernelInfo;
   process: ShellProcess;
-  /** The process that all of the shell's are below. */
+  /** Ancestor of all the shell's processes. */
   pid: number | undefined;
   pipes: OutputPipes;
-  /** Resolves when the shell, all that it started and its files are gone. */
+  /** Resolves when the shell, its descendants and its files are gone. */
   closed: Promise<{ reason: string }>;
   /** Where cells are written for the shell to read. */
   files: { cell: string; variables: string };
@@ -39,7 +39,7 @@ export class BashKernel implements Kernel {
   #closedReason: string | undefined;
   #cells = 0;
   #executionCount = 0;
-  /** What `$?` is for the next cell. */
+  /** The value of `$?` for the next cell. */
   #lastStatus = 0;
   #asking: NodeJS.Timeout | undefined;
 
@@ -76,12 +76,12 @@ export class BashKernel implements Kernel {
     return this.#cell !== undefined && !this.#cell.ended;
   }
 
-  /** Ends the shell and all that it started. */
+  /** Kills the shell and its descendants. */
   end(reason: string): void {
     this.#parts.process.kill(reason);
   }
 
-  /** Takes what the shell reports. */
+  /** Handles the shell's reports. */
   receive(report: Report): void {
     const cell = this.#cell;
     if (!cell || cell.ended) return;
@@ -95,7 +95,7 @@ export class BashKernel implements Kernel {
     }
   }
 
-  /** The shell is gone; what it wrote before is in the pipes. */
+  /** The shell has ended; its last output is still in the pipes. */
   close(reason: string): void {
     this.#closedReason = reason;
     clearInterval(this.#asking);
@@ -116,7 +116,7 @@ export class BashKernel implements Kernel {
       cell.pipes = await pipes.open((name, text) => cell.text(name, text));
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      return this.#refuse(cell, "CellNotRun", `The cell could not be handed to the shell: ${message}`);
+      return this.#refuse(cell, "CellNotRun", `The cell could not be passed to the shell: ${message}`);
     }
     if (cell.ended) return cell.pipes.destroy();
     const { stdout, stderr } = cell.pipes.paths;
@@ -124,7 +124,7 @@ export class BashKernel implements Kernel {
     process.write(
       cellLines(
         { ...paths, variables: variables && seen(files.variables) },
-        { number: cell.number, token: cell.token, status: this.#lastStatus },
+        { number: String(cell.number), token: cell.token, status: String(this.#lastStatus) },
       ),
     );
   }
@@ -142,7 +142,7 @@ export class BashKernel implements Kernel {
     }, ASK_AGAIN_MS);
   }
 
-  /** A signal may have come after the cell's end. Once the shell answers again, it has none before it. */
+  /** A signal may arrive after the cell's end. Once the shell answers again, no signal is pending. */
   #settle(cell: Cell): void {
     cell.interruptSent = false;
     cell.renewToken();
@@ -171,7 +171,7 @@ export class BashKernel implements Kernel {
   }
 }
 
-/** How a cell that did not end with 0 tells so. */
+/** The error of a cell whose exit code is not 0. */
 function failureOf(cell: Cell, status: number): ExecutionEvent {
   if (cell.interruptWanted) return errorEvent("Interrupted", "the cell was interrupted");
   if (!cell.begun) return errorEvent("CellNotRun", "a signal reached the shell before the cell began");

@@ -3,19 +3,19 @@ import { join } from "node:path";
 import { TextDecoder } from "node:util";
 import { FifoReader, makeFifos } from "./fifo.ts";
 
-/** Pairs made at a time: making one takes as long as making a few. */
+/** Pairs created at a time: one takes as long as a few. */
 const BATCH = 4;
-/** Cells whose background jobs can still be heard; with more, the oldest is cut off and its jobs get SIGPIPE. */
+/** Cells whose late output is still read; beyond that, the oldest one's background jobs get SIGPIPE. */
 const MAX_LATE = 64;
-/** A background job is read this much slower than it may like, so that it cannot keep this program busy. */
+/** Rate limit for output of background jobs, so that they cannot keep the server busy. */
 const LATE_PAUSE_MS = 20;
 
 export type StreamName = "stdout" | "stderr";
 type TakeText = (name: StreamName, text: string) => void;
 
 /**
- * The pipes of cells. Each cell has two of its own, so that what a background job writes later is told apart from what
- * the next cell writes. They are used again when nobody holds them any more.
+ * The pipes of cells. Each cell has its own two, which tell late output of its background jobs from output of the next
+ * cell. They are reused when no process holds them any more.
  */
 export class OutputPipes {
   readonly #folder: string;
@@ -54,7 +54,7 @@ export class OutputPipes {
   #cutOldest(): void {
     const [oldest] = this.#used;
     if (!oldest || this.#used.size <= MAX_LATE) return;
-    // Not to be used again: somebody still holds them.
+    // Not reused: a process still holds them.
     this.#used.delete(oldest);
     oldest.destroy();
     for (const path of Object.values(oldest.paths)) void rm(path, { force: true }).catch(() => {});
@@ -65,7 +65,7 @@ export class OutputPipes {
   }
 }
 
-/** What one cell writes, as text, from its beginning to the end of the last job that it left behind. */
+/** The text that one cell writes, until its last background job has ended. */
 export class CellPipes {
   readonly paths: Record<StreamName, string>;
   readonly #readers: FifoReader[];
@@ -101,7 +101,7 @@ export class CellPipes {
     for (const reader of this.#readers) reader.resume();
   }
 
-  /** The cell is over: takes what it wrote until now. Half a character is half a character. */
+  /** The cell is over: reads what it has written so far. An incomplete character at the end is not waited for. */
   finish(): void {
     for (const reader of this.#readers) reader.drain();
     for (const name of ["stdout", "stderr"] as const) {
@@ -110,7 +110,7 @@ export class CellPipes {
     }
   }
 
-  /** What jobs write from now on goes elsewhere. */
+  /** From now on, output of jobs is late output. */
   leave(take: TakeText): void {
     this.#take = take;
     this.#isLate = true;

@@ -4,50 +4,51 @@ import { readFile } from "node:fs/promises";
 import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Jail } from "../../jail/jail.ts";
-import type { ProcessLimits } from "../../jail/limits.ts";
-import { type JailIds, programPid, spawnJailed, withLimits } from "../../jail/spawn.ts";
-import { isAlive, startOf } from "../../process-life.ts";
-import { shellCommand } from "./driver.ts";
+import type { Jail } from "../../isolation/jail.ts";
+import type { ProcessLimits } from "../../isolation/limits/limits.ts";
+import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
+import { kill } from "../../process/kill.ts";
+import { isAlive, startTimeOf } from "../../process/process-life.ts";
+import { shellCommand } from "../shell/driver.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
 
-/** What is kept of what the shell itself says, outside of cells: enough for why it did not start. */
+/** Limit of the shell's own output, outside of cells: enough to explain a failed start. */
 const MAX_WORDS_CHARS = 2_000;
 
-/** How long, and in what steps, the end of a jail is waited for. */
+/** Timeout and interval of waiting for the end of a jail. */
 const MAX_END_ROUNDS = 500;
 const END_ROUND_MS = 5;
 
 export interface ShellLaunch {
   workspaceDir: string;
-  /** The whole environment. In a jail, it comes on top of the jail's own. */
+  /** The whole environment; in a jail, added to the jail's own. */
   env: Record<string, string>;
   jail?: Jail | undefined;
   limits?: ProcessLimits | undefined;
 }
 
 export interface ShellExit {
-  /** Why we killed it, if we did. */
+  /** The reason, if it was killed by us. */
   reason?: string | undefined;
   code: number | null;
   signal: string | null;
 }
 
 export interface ShellProcess {
-  /** Resolves when the shell and all that it started are gone. Never rejects. */
+  /** Resolves when the shell and its descendants are gone. Never rejects. */
   readonly exited: Promise<ShellExit>;
-  /** Gives it a line to read. */
+  /** Writes lines to the shell's stdin. */
   write(lines: string): void;
   /**
-   * To be called once it reads lines: finds out whom an interrupt has to reach. Returns the process that all others are
-   * below, as seen from here.
+   * To be called once the shell reads lines: finds the target of interrupts. Returns the host pid of the ancestor of
+   * all its processes.
    */
   locate(): Promise<number | undefined>;
-  /** SIGINT to the shell and what it runs in the foreground. Jobs in the background ignore it. */
+  /** SIGINT to the shell and its foreground processes. Background jobs ignore it. */
   interrupt(): void;
-  /** Ends it all. The first reason is the one that counts. */
+  /** Kills everything. The first reason wins. */
   kill(reason: string): void;
-  /** The end of what the shell itself said. */
+  /** The end of the shell's own output. */
   words(): string;
 }
 
@@ -64,15 +65,15 @@ export function startShell(launch: ShellLaunch): ShellProcess {
   let words = "";
   let killReason: string | undefined;
   let group: number | undefined;
-  const first = ids.then(async (found) => found && { pid: found.ending, start: await startOf(found.ending) });
+  const first = ids.then(async (found) => found && { pid: found.ending, start: await startTimeOf(found.ending) });
   const stdin = child.stdin as Writable;
-  // Writing to a shell that has just ended is no news: its exit is.
+  // Ignored: a write fails if the shell has just ended, which its exit reports.
   stdin.on("error", () => {});
   (child.stderr as Readable).setEncoding("utf8").on("data", (text: string) => {
     words = (words + text).slice(-MAX_WORDS_CHARS);
   });
 
-  // Not "close": a job in the background may hold the shell's pipes.
+  // Not "close": a background job may hold the shell's pipes.
   const ended = new Promise<Omit<ShellExit, "reason">>((resolve) => {
     child.once("exit", (code, signal) => resolve(jail ? passedOn(code, signal) : { code, signal }));
     child.once("error", (error) => {
@@ -107,7 +108,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
   };
 }
 
-/** With no jail: the leader of a process group of its own. */
+/** Without a jail: the leader of its own process group. */
 function spawnFree({ env, workspaceDir, limits }: ShellLaunch) {
   const [command = "", ...args] = limits ? withLimits(limits, shellCommand) : shellCommand;
   const child = spawn(command, args, { cwd: workspaceDir, env, detached: true, stdio: ["pipe", "ignore", "pipe"] });
@@ -115,45 +116,37 @@ function spawnFree({ env, workspaceDir, limits }: ShellLaunch) {
   return { child, ids: Promise.resolve(ids) };
 }
 
-/** With a jail's first process all that is in it ends, before bubblewrap says so. Without one the group goes. */
+/** Killing a jail's first process ends the whole jail, before bubblewrap exits. Without a jail, kills the group. */
 async function end(child: ChildProcess, ids: Promise<JailIds | undefined>): Promise<void> {
   const found = await Promise.race([ids, new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))]);
   if (child.exitCode !== null || child.signalCode !== null) return;
   if (found === undefined) signalGroup(child.pid, "SIGKILL");
-  else sendSignal(found.ending, "SIGKILL");
+  else kill(found.ending);
 }
 
-/** Bubblewrap leaves with the shell, and what is in the jail goes a moment later. */
+/** Bubblewrap exits with the shell; the rest of the jail ends a moment later. */
 async function endJail(first: Promise<{ pid: number; start: string | undefined } | undefined>): Promise<void> {
   const { pid, start } = (await first) ?? {};
   if (pid === undefined || start === undefined) return;
   for (let rounds = 0; rounds < MAX_END_ROUNDS && (await isAlive(pid, start)); rounds += 1) {
-    sendSignal(pid, "SIGKILL");
+    kill(pid);
     await delay(END_ROUND_MS);
   }
 }
 
 function signalGroup(leader: number | undefined, signal: NodeJS.Signals): void {
-  if (leader !== undefined) sendSignal(-leader, signal);
+  if (leader !== undefined) kill(-leader, signal);
 }
 
-function sendSignal(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // It is gone already.
-  }
-}
-
-/** The process group of a process, as seen from here; where the system does not tell, it leads its own. */
+/** The process group of a process; if the system does not say, its own pid. */
 async function groupOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "latin1").catch(() => "");
-  // The program's name, in brackets, may hold anything; after it come state, parent and group.
+  // The program's name, in brackets, may contain anything; state, parent and group follow it.
   const group = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
   return group > 1 ? group : pid;
 }
 
-/** Bubblewrap, like a shell, passes on a signal as 128 and its number. */
+/** Bubblewrap and shells report a signal as exit code 128 + n. */
 function passedOn(code: number | null, signal: string | null): Omit<ShellExit, "reason"> {
   const name = code === null ? undefined : signalName(code);
   return name ? { code: null, signal: name } : { code, signal };

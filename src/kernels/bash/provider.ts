@@ -1,42 +1,42 @@
 import { CellwrightError } from "../../errors.ts";
-import { seenAt } from "../../jail/jail.ts";
-import type { Walls } from "../../jail/walls.ts";
+import { seenAt } from "../../isolation/jail.ts";
+import type { Sandboxes } from "../../isolation/sandboxes.ts";
 import type { Log } from "../../log.ts";
 import type { Kernel, KernelProvider } from "../kernel.ts";
 import { startBash } from "./start.ts";
 
 export interface BashConfig {
-  walls: Walls;
-  /** What a shell sees of a Python environment: its programs come first on the PATH. Throws when there is none. */
+  sandboxes: Sandboxes;
+  /** The Python environment for a shell: its programs come first on the PATH. Throws if it does not exist. */
   environment(name: string | undefined): Promise<{ python: string; readPaths: string[] }>;
-  /** The folder of the packages that were installed for a session. */
+  /** The folder of a session's own packages. */
   packagesOf(slot: { runDir: string }): Promise<string>;
   startTimeoutMs: number;
   log: Log;
 }
 
-/** Persistent shells of this machine, behind the same walls as local Python. */
-export function createBashProvider({ walls, environment, packagesOf, ...config }: BashConfig): KernelProvider {
+/** Persistent local shells, in the same sandboxes as local Python. */
+export function createBashProvider({ sandboxes, environment, packagesOf, ...config }: BashConfig): KernelProvider {
   const live = new Set<Kernel>();
   return {
     name: "bash",
 
     async list() {
-      if (await walls.obstacle()) return [];
-      return [{ provider: "local", language: "bash", description: "bash", walls: [] }];
+      if (await sandboxes.obstacle()) return [];
+      return [{ provider: "local", language: "bash", description: "bash", layers: [] }];
     },
 
     async start(spec, { signal, ...slot }) {
       if (spec.language !== "bash") {
         throw new CellwrightError("kernel_not_found", `Shells run bash, not \`${spec.language}\`.`);
       }
-      // A shell works without a Python, too, unless one was asked for.
+      // A shell also works without Python, unless an environment was requested.
       const found = await environment(spec.env).catch((error) => {
         if (spec.env !== undefined) throw error;
       });
       const { python, readPaths = [] } = found ?? {};
       const overlayDir = await packagesOf(slot);
-      const around = await walls.for(slot, { environmentPaths: readPaths, python, overlayDir });
+      const around = await sandboxes.for(slot, { environmentPaths: readPaths, python, overlayDir });
       try {
         const { jail, env, limits, phrases, notes, causeOfDeath } = around;
         const kernel = await startBash({
@@ -45,7 +45,7 @@ export function createBashProvider({ walls, environment, packagesOf, ...config }
           env: jail ? withPackages(jail.env, seenAt(jail, overlayDir)) : withPackages(env, overlayDir),
           limits,
           causeOfDeath,
-          info: { provider: "local", walls: phrases, notes },
+          info: { provider: "local", layers: phrases, notes },
           ...config,
           signal,
         });
@@ -53,7 +53,7 @@ export function createBashProvider({ walls, environment, packagesOf, ...config }
         around.watch({
           ...(pid !== undefined && { pid }),
           isBusy: () => kernel.busy,
-          condemn: (reason) => kernel.end(reason),
+          kill: (reason) => kernel.end(reason),
         });
         live.add(kernel);
         void kernel.closed.then(async () => {
@@ -73,7 +73,7 @@ export function createBashProvider({ walls, environment, packagesOf, ...config }
   };
 }
 
-/** For the Pythons and the programs that a shell starts, as for those that a cell of Python starts (host/boot.py). */
+/** For programs that a shell starts, like `python/kernel/boot.py` for those of a Python cell. */
 function withPackages(env: Record<string, string>, folder: string): Record<string, string> {
   return { ...env, PYTHONPATH: folder, PATH: `${env.PATH}:${folder}/bin` };
 }

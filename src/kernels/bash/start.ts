@@ -1,39 +1,39 @@
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
-import type { Jail } from "../../jail/jail.ts";
-import type { ProcessLimits } from "../../jail/limits.ts";
+import type { Jail } from "../../isolation/jail.ts";
+import type { ProcessLimits } from "../../isolation/limits/limits.ts";
 import type { Log } from "../../log.ts";
-import { removeFolder } from "../../remove-folder.ts";
+import { removeFolder } from "../../process/remove-folder.ts";
 import type { KernelInfo } from "../kernel.ts";
+import { ReportReader, setupLines } from "../shell/driver.ts";
 import { deferred, readyInTime } from "../starting.ts";
-import { ReportReader, setupLines } from "./driver.ts";
 import { FifoReader, makeFifos } from "./fifo.ts";
 import { BashKernel } from "./kernel.ts";
 import { OutputPipes } from "./output-pipes.ts";
 import { type ShellExit, startShell } from "./process.ts";
 
-/** Where a jailed shell finds its pipes and cells. Read-only for it; the name is seen in messages of syntax errors. */
+/** Where a jailed shell sees its pipes and cells, read-only. The name appears in syntax errors. */
 const INSIDE_DIR = "/run/bash";
 
 export interface BashStart {
   workspaceDir: string;
   runDir: string;
-  /** Absent: no walls. The workspace must be in it. */
+  /** Absent: not isolated. It must include the workspace. */
   jail?: Jail | undefined;
-  /** Without a jail this is the whole environment; in a jail it comes on top of the jail's own. */
+  /** The whole environment; in a jail, added to the jail's own. */
   env: Record<string, string>;
   limits?: ProcessLimits | undefined;
-  /** Why it died, as a sentence, if something knows better than the exit code. */
+  /** Why it died, as a sentence, if more is known than the exit code. */
   causeOfDeath?: ((exit: { code: number | null; signal: string | null }) => Promise<string>) | undefined;
-  /** What is told of it; the language and the description are known here. */
-  info: Pick<KernelInfo, "provider" | "walls" | "notes">;
+  /** The kernel's info; language and description are added here. */
+  info: Pick<KernelInfo, "provider" | "layers" | "notes">;
   startTimeoutMs: number;
   signal: AbortSignal;
   log: Log;
 }
 
-/** Starts one persistent shell. Whatever ends the start early leaves no process and no file. */
+/** Starts one persistent shell. A failed or aborted start leaves no process and no file. */
 export async function startBash(options: BashStart): Promise<BashKernel> {
   const { signal, log, jail } = options;
   signal.throwIfAborted();
@@ -86,7 +86,7 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
   try {
     shell.write(setupLines(seen(reportPipe)));
     const version = await readyInTime(ready.promise, { ...options, who: "The shell" });
-    // Whoever has not opened it yet never will.
+    // Both ends are open: no other process can open it from now on.
     await rm(reportPipe, { force: true });
     const pid = await shell.locate();
     const info: KernelInfo = { ...options.info, language: "bash", description: `bash ${version}` };

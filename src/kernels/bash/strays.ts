@@ -1,33 +1,28 @@
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
+import { kill } from "../../process/kill.ts";
 
-/** Every process that a shell without a jail starts has it in its environment, unless it was taken away. */
+/** In the environment of every process that a shell without a jail starts, unless the process removed it. */
 export const MARK_VARIABLE = "CELLWRIGHT_SHELL";
 
-/** Those found may have started others meanwhile. */
+/** Consecutive searches without a result: processes found may have started others meanwhile. */
 const LOOKS_IN_VAIN = 2;
 const NAP_MS = 10;
-/** A process that is just becoming another program has no environment. */
+/** A process during `exec` has no environment. */
 const READS = 10;
-/** For what cannot be killed, since it waits for a disk. */
+/** Timeout for a process that cannot be killed, because it waits for a disk. */
 const MAX_LOOKS = 100;
 
 /**
- * Ends processes that left the shell's process group, by the mark in their environment. Where there is no `/proc`, and
- * for a process that cleared its environment, this finds nothing: only a jail holds those.
+ * Kills processes that left the shell's process group, found by the mark in their environment. Without `/proc`, or if a
+ * process cleared its environment, they are not found: only a jail contains those.
  */
 export async function endMarked(mark: string): Promise<void> {
   for (let looks = 0, inVain = 0; looks < MAX_LOOKS; looks += 1) {
     const found = await marked(`${MARK_VARIABLE}=${mark}`);
     inVain = found.length === 0 ? inVain + 1 : 0;
     if (inVain === LOOKS_IN_VAIN) return;
-    for (const pid of found) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-    }
+    for (const pid of found) kill(pid);
     await delay(NAP_MS);
   }
 }
@@ -39,7 +34,7 @@ async function marked(entry: string): Promise<number[]> {
   return found.flat();
 }
 
-/** A process that has ended, and one of another user, has nothing to show. */
+/** False for a process that has ended or belongs to another user. */
 async function hasEntry(pid: string, entry: string): Promise<boolean> {
   let environment: string | undefined = "";
   for (let reads = 0; reads < READS && environment === ""; reads += 1) {

@@ -1,8 +1,8 @@
 import type { Variables } from "../../execution.ts";
 
 /**
- * Python that puts values into the namespace and leaves nothing else there. The values travel as base64 of JSON, so
- * that nothing in them can ever be read as code.
+ * Python code that defines these variables and nothing else. The values are base64-encoded JSON, so that no value can
+ * be interpreted as code.
  */
 export function assignmentOf(variables: Variables): string {
   const values: Record<string, unknown> = {};

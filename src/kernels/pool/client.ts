@@ -3,21 +3,21 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import * as z from "zod";
 import { CellwrightError } from "../../errors.ts";
-import { NOT_RUN_HEADER, type SandboxFault, type SandboxReply } from "../../execution.ts";
+import { NOT_RUN_HEADER, type SandboxFault, type SandboxReply } from "../../sandbox/protocol.ts";
 import { findListener, isLoopbackAddress } from "./listener.ts";
 
-/** A sandbox that is there accepts in milliseconds; one behind a firewall that drops packets never does. */
+/** Connect timeout. A live sandbox accepts in milliseconds; a firewall may drop packets silently. */
 const CONNECT_MS = 5_000;
-/** Room for the largest figures of one cell. */
+/** Enough for the largest figures of one cell. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
-/** Forgetting a session is quick, and nobody should wait for it. */
+/** Clearing a session is fast, and callers should not wait for it. */
 const CLEAR_MS = 3_000;
-/** How long it is believed whose process listens: the kernel goes through a table of all its sockets to tell. */
+/** How long the owner of a listening socket is cached: looking it up reads a table of all sockets. */
 const LISTENER_MS = 1_000;
-/** As much as is shown of an answer that was not understood. */
+/** Characters shown of an invalid answer. */
 const SHOWN_CHARS = 200;
 
-/** What a sandbox is asked. These keys, and no others. */
+/** The request body. These keys only. */
 export interface SandboxRequest {
   session_id: string;
   code: string;
@@ -25,13 +25,13 @@ export interface SandboxRequest {
   timeout: number;
 }
 
-/** A request that was sent and not answered as it should. What it asked for may have been done. */
+/** A request that was sent and failed. The cell may have run. */
 export class SandboxFailure extends Error {
   override name = "SandboxFailure";
   readonly fault: SandboxFault;
-  /** The sandbox refused what it was asked: nothing was run, and the sandbox is well. */
+  /** The sandbox refused the request: nothing ran, and the sandbox is healthy. */
   readonly isRefusal: boolean;
-  /** The sandbox is about to end: nothing was run. */
+  /** The sandbox is shutting down: nothing ran. */
   readonly isLeaving: boolean;
 
   constructor(message: string, fault: SandboxFault, { isRefusal = false, isLeaving = false } = {}) {
@@ -64,25 +64,25 @@ const replySchema = z.object({
     .default({ stdout: "", stderr: "", images: [] }),
 });
 
-/** Answers that say that something is wrong with the request, or that there is no room for it now. */
+/** Statuses of an invalid request, or of a temporary lack of capacity. */
 const refusals = [400, 413, 422, 429];
 
-/** What a sandbox is shown, and which ones are believed to be sandboxes. */
+/** Tokens for sandboxes, and which listeners are trusted. */
 export interface SandboxAccess {
   token?: string | undefined;
-  /** In place of `token`, for a process of our own user on this machine. */
+  /** Replaces `token` for a local sandbox that runs as the same user. */
   ownToken?: string | undefined;
-  /** On this machine, a process of any user may be the sandbox. */
+  /** Trust local sandboxes of any user. */
   anyListener?: boolean | undefined;
 }
 
 /** One sandbox behind HTTP: `POST /jupyter_sandbox`, `POST /clear_session`. */
 export class Sandbox {
-  /** For people and the balancer. */
+  /** For messages and the balancer. */
   readonly name: string;
   readonly #url: URL;
   readonly #access: SandboxAccess;
-  /** Connections to a process of our own user. */
+  /** Connections to a process of the same user. */
   readonly #own = new WeakSet<Socket>();
   #listener: { verdict: ReturnType<typeof findListener>; untilMs: number } | undefined;
 
@@ -92,7 +92,7 @@ export class Sandbox {
     this.#access = access;
   }
 
-  /** A connection for one request. Throws `server_unreachable`: nothing has been asked then. */
+  /** Opens a connection for one request. Throws `server_unreachable`: nothing was sent then. */
   async connect(signal?: AbortSignal): Promise<Socket> {
     signal?.throwIfAborted();
     const { protocol, port } = this.#url;
@@ -112,13 +112,13 @@ export class Sandbox {
         cause: error,
       });
     }
-    // It may be closed by the other side before it is used.
+    // The other side may close it before it is used.
     socket.on("error", () => {});
     socket.setNoDelay(true);
     return socket;
   }
 
-  /** Any user of this machine can listen on a port of loopback that is free, and would be sent code and a token. */
+  /** Any local user can listen on a free loopback port, and would receive code and token. */
   #checkListener(socket: Socket): void {
     const { remoteAddress = "", remotePort = 0 } = socket;
     if (this.#access.anyListener || !isLoopbackAddress(remoteAddress)) return;
@@ -129,7 +129,7 @@ export class Sandbox {
     if (this.#listener.verdict === "own") this.#own.add(socket);
     if (this.#listener.verdict !== "foreign") return;
     this.#listener = undefined;
-    throw new Error("a process of another user listens there, or one that cannot be seen; --insecure trusts it");
+    throw new Error("a process of another user listens there, or its user is unknown; --insecure trusts it");
   }
 
   #authorization(socket: Socket): { authorization?: string } {
@@ -137,7 +137,7 @@ export class Sandbox {
     return token === undefined ? {} : { authorization: `Bearer ${token}` };
   }
 
-  /** Sends a request over a connection that is open, once. Throws SandboxFailure, or the signal's reason. */
+  /** Sends a request over an open connection, once. Throws SandboxFailure, or the signal's reason. */
   async run(socket: Socket, body: SandboxRequest, { limitMs, signal }: RunOptions): Promise<SandboxReply> {
     const { status, reason, isLeaving, text } = await this.#post(socket, "jupyter_sandbox", body, { limitMs, signal });
     const json = parseJson(text);
@@ -152,12 +152,12 @@ export class Sandbox {
     }
     if (!reply.success) {
       const fault: SandboxFault = { kind: "malformed", text: text.slice(0, SHOWN_CHARS) };
-      throw new SandboxFailure(`Sandbox ${this.name} answered what is no result of a cell: ${shown(text)}`, fault);
+      throw new SandboxFailure(`Sandbox ${this.name} sent an invalid reply: ${shown(text)}`, fault);
     }
     return reply.data;
   }
 
-  /** Ends a session there, which stops its cell too. Throws where that cannot be done. */
+  /** Ends a session there, which also stops its cell. Throws if that fails. */
   async clear(sessionId: string): Promise<void> {
     const signal = AbortSignal.timeout(CLEAR_MS);
     const socket = await this.connect(signal);
@@ -198,10 +198,10 @@ export class Sandbox {
         clearTimeout(timer);
         signal?.removeEventListener("abort", abort);
         socket.destroy();
-        // Once there is an answer, what can be read of it decides.
-        if (!hasAnswer) fail("closed the connection before it had answered.");
+        // Once the response has started, reading it decides.
+        if (!hasAnswer) fail("closed the connection without an answer.");
       });
-      request.once("error", (error) => fail(`broke the connection before it had answered (${error.message}).`));
+      request.once("error", (error) => fail(`dropped the connection without an answer (${error.message}).`));
       request.once("response", (response) => {
         hasAnswer = true;
         read(response).then(
@@ -213,7 +213,7 @@ export class Sandbox {
               text,
             }),
           (error: Error) => {
-            fail(`did not finish its answer (${error.message}).`);
+            fail(`sent an incomplete answer (${error.message}).`);
             request.destroy();
           },
         );

@@ -1,6 +1,7 @@
-import type { ExecutionEvent, SandboxReply } from "../../execution.ts";
+import type { ExecutionEvent } from "../../execution.ts";
+import type { SandboxReply } from "../../sandbox/protocol.ts";
 
-/** What a sandbox said about a cell, as the events it would have been told by. All but `done`. */
+/** Converts a sandbox's reply to events, without `done`. */
 export function eventsOf(reply: SandboxReply): ExecutionEvent[] {
   const events: ExecutionEvent[] = [];
   const { stdout, stderr, images, result } = reply.output;
@@ -14,14 +15,14 @@ export function eventsOf(reply: SandboxReply): ExecutionEvent[] {
   return events;
 }
 
-/** `NameError: name 'x' is not defined` → its name and its message. */
+/** `NameError: name 'x' is not defined` → name and message. */
 function splitError(error = ""): { name: string; message: string } {
   const [, name, message] = /^([\p{L}_][\p{L}\p{N}_.]*)(?:: ?|$)(.*)$/su.exec(error) ?? [];
   if (name !== undefined) return { name, message: message ?? "" };
-  return { name: "Error", message: error === "" ? "The sandbox does not say what went wrong." : error };
+  return { name: "Error", message: error === "" ? "The sandbox gave no reason." : error };
 }
 
-/** Sandboxes write the traceback to stderr, behind what the cell wrote there itself. */
+/** Sandboxes append the traceback to the cell's own stderr. */
 function splitTraceback({ error, output: { stderr } }: SandboxReply): { before: string; traceback: string[] } {
   const { name } = splitError(error);
   const lines = stderr.trimEnd().split("\n");

@@ -1,44 +1,45 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
 import { CellwrightError } from "../../errors.ts";
-import type { ExecutionEvent, SandboxReply } from "../../execution.ts";
+import type { ExecutionEvent } from "../../execution.ts";
 import type { Log } from "../../log.ts";
+import type { SandboxAnswer, SandboxReply } from "../../sandbox/protocol.ts";
+import type { Balancer } from "../balancer.ts";
 import type { ExecuteOptions, InstallOptions, Kernel, KernelInfo } from "../kernel.ts";
 import { assignmentOf } from "./assignment.ts";
-import type { Balancer } from "./balancer.ts";
 import { type Sandbox, SandboxFailure } from "./client.ts";
 import { eventsOf } from "./events.ts";
 import type { Leftovers } from "./leftovers.ts";
 
-/** A sandbox ends a cell at its time limit; so much later it is not going to answer any more. */
+/** A sandbox enforces the cell's time limit; this much later it is considered dead. */
 const SLACK_MS = 10_000;
-/** For us to notice that, before the session ends the cell itself and with it what the sandbox holds. */
+/** Margin to notice that before the session stops the cell, which would clear its variables in the sandbox. */
 const NOTICE_MS = 1_000;
-/** For whoever gives no limit. */
+/** If no limit is given. */
 const DEFAULT_TIMEOUT_MS = 30_000;
-/** A connection that waits longer than this may be closed by the sandbox in the moment when it is used. */
+/** An idle connection older than this may be closed by the sandbox just when it is used. */
 const FRESH_MS = 3_000;
 
 const MAY_HAVE_RUN =
-  "The cell may have run, in whole or in part, so it was not sent again: look at what it did before you repeat it.";
+  "The cell may have run, in whole or in part, so it was not retried: check its effects before you repeat it.";
 
 export interface PoolKernelParts {
   sessionId: string;
-  /** What the session is called in sandboxes. Otherwise each kernel has a name of its own, and meets no variables. */
+  /** The session's name in sandboxes. Default: a generated name for each kernel, so that it finds no old variables. */
   name?: string | undefined;
-  /** What sessions of that name left in sandboxes that could not be told to forget it. */
+  /** Sandboxes that may still have state of sessions of that name, because they could not be cleared. */
   leftovers: Leftovers;
   sandboxes: ReadonlyMap<string, Sandbox>;
   balancer: Balancer;
   log: Log;
-  /** Told once, when it is of no more use, with the sandbox that it was on. */
+  /** Called once, when the kernel has ended, with the sandbox that it was on. */
   ended: (kernel: PoolKernel, place: string | undefined) => void;
 }
 
 /**
- * A session on one sandbox. Until its first cell has been sent it may go to any of them; from then on its variables are
- * there. A connection is made before anything is sent, so that a sandbox that is gone is known before a cell could
- * have begun; what was sent is never sent again.
+ * A session on one sandbox. Until its first cell is sent it may go to any; after that its variables are there. The
+ * connection is made before anything is sent, so that a dead sandbox is noticed before a cell could have started; a
+ * cell that was sent is never sent again.
  */
 export class PoolKernel implements Kernel {
   readonly ownTimeLimit = { slackMs: SLACK_MS + NOTICE_MS };
@@ -50,7 +51,7 @@ export class PoolKernel implements Kernel {
   #open: { socket: Socket; sinceMs: number } | undefined;
   #wasUsed = false;
   #hasAnswered = false;
-  /** The sandbox has ended, and its variables with it. */
+  /** The sandbox has shut down, and its variables are gone. */
   #hasLeft = false;
   #cells = 0;
   #isClosed = false;
@@ -70,18 +71,21 @@ export class PoolKernel implements Kernel {
     return this.#hasAnswered ? { ...info, place: this.#sandbox?.name } : info;
   }
 
-  /** Finds a sandbox for a session that has none. Throws `server_unreachable`. */
+  /** Finds a sandbox for a new session. Throws `server_unreachable`. */
   async start(signal: AbortSignal): Promise<void> {
     await this.#connect(signal);
   }
 
-  /** Connects for the next cell. A session whose sandbox is gone, or out, ends here: the next one begins elsewhere. */
+  /**
+   * Connects for the next cell. If the sandbox is gone or out, this kernel ends; the next one starts on another
+   * sandbox.
+   */
   async prepare(_code: string, { signal }: InstallOptions): Promise<undefined> {
     try {
       await this.#connect(signal);
     } catch (error) {
       if (!(error instanceof CellwrightError) || !this.#isClosed) throw error;
-      // Whoever waits for that hears of it before we return.
+      // Listeners of `closed` run before this returns.
       await this.closed;
     }
   }
@@ -93,19 +97,20 @@ export class PoolKernel implements Kernel {
     let reply: SandboxReply | undefined;
     try {
       if (Object.keys(variables).length > 0) reply = await this.#send(assignmentOf(variables), timeoutMs, NOT_RUN);
-      // Sandboxes take it for a mistake when there is no code.
+      // Sandboxes reject empty code.
       const isWanted = reply === undefined || reply.status === "success";
       if (isWanted && code.trim() !== "") reply = await this.#send(code, timeoutMs, MAY_HAVE_RUN);
     } catch (error) {
       if (!(error instanceof SandboxFailure)) throw error;
       yield { type: "error", name: "SandboxError", message: error.message, traceback: [] };
-      const answer = { place: this.#place, failure: error.fault };
-      yield { type: "done", status: "error", executionCount, answer };
+      const raw: SandboxAnswer = { place: this.#place, failure: error.fault };
+      yield { type: "done", status: "error", executionCount, raw };
       return;
     }
     if (reply) yield* eventsOf(reply);
     const status = reply?.status === "error" ? "error" : "ok";
-    yield { type: "done", status, executionCount, ...(reply ? { answer: { place: this.#place, reply } } : {}) };
+    const raw: SandboxAnswer | undefined = reply && { place: this.#place, reply };
+    yield { type: "done", status, executionCount, raw };
   }
 
   dispose(): Promise<void> {
@@ -118,7 +123,7 @@ export class PoolKernel implements Kernel {
     this.#disposing.abort(new CellwrightError("kernel_died", "The session was ended."));
     this.#end("it was ended.");
     if (!this.#wasUsed || isGone) return;
-    // Also what stops a cell there: its request has just been dropped.
+    // This also stops a running cell there, whose request has just been dropped.
     if (this.#sandbox) await this.#clear(this.#sandbox);
   }
 
@@ -136,8 +141,8 @@ export class PoolKernel implements Kernel {
   }
 
   /**
-   * Sends code and waits for what became of it. `ifUnknown` is what a failure means for the cell. A sandbox that ends
-   * without having run it is followed by another one, unless variables are lost by that.
+   * Sends code and waits for the outcome. `ifUnknown` is what a failure means for the cell. If the sandbox shuts down
+   * without having run it, another one is tried, unless that would lose variables.
    */
   async #send(code: string, timeoutMs: number, ifUnknown: string): Promise<SandboxReply> {
     const left = new Set<string>();
@@ -181,7 +186,7 @@ export class PoolKernel implements Kernel {
         const fate = isRefusal || isLeaving ? NOT_RUN : ifUnknown;
         throw new SandboxFailure(`${error.message} ${fate}`, error.fault, { isRefusal, isLeaving });
       }
-      // Whoever ends a cell long after its time is up does so because nobody answered.
+      // A caller that stops a cell long after its time limit does so because the sandbox did not answer.
       if (performance.now() - startedMs >= limitMs) use.failed();
       throw error;
     } finally {
@@ -189,7 +194,7 @@ export class PoolKernel implements Kernel {
     }
   }
 
-  /** The sandbox and a connection to it for one request. Throws `server_unreachable` when there is none to be had. */
+  /** A sandbox and a connection to it for one request. Throws `server_unreachable` if none is available. */
   async #connect(signal: AbortSignal, except?: Set<string>): Promise<{ sandbox: Sandbox; socket: Socket }> {
     if (this.#isClosed) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
     const open = this.#takeOpen();
@@ -224,14 +229,14 @@ export class PoolKernel implements Kernel {
     }
   }
 
-  /** To where the variables are. */
+  /** Reconnects to the sandbox that has the variables. */
   async #connectAgain(signal: AbortSignal): Promise<{ sandbox: Sandbox; socket: Socket }> {
     const { balancer, sessionId } = this.#parts;
     const sandbox = this.#sandbox;
     if (!sandbox) throw new CellwrightError("kernel_died", "The session's sandbox is gone.");
     const isOut = balancer.isOut(sandbox.name) && balancer.choose(sessionId) !== sandbox.name;
     if (this.#hasLeft || isOut) {
-      const why = this.#hasLeft ? "was shut down" : "failed several times and is left alone for now";
+      const why = this.#hasLeft ? "was shut down" : "failed several times and gets no requests for now";
       const reason = `Sandbox ${sandbox.name}, where the session was, ${why}.`;
       this.#end(reason);
       throw new CellwrightError("server_unreachable", reason);
@@ -258,7 +263,7 @@ export class PoolKernel implements Kernel {
     }
   }
 
-  /** The connection that is open already, if it can be trusted to be. */
+  /** The open connection, if it is fresh enough to be reliable. */
   #takeOpen(): Socket | undefined {
     const open = this.#open;
     if (!open) return undefined;
@@ -285,15 +290,15 @@ export function describePool(name?: string): KernelInfo {
     provider: "pool",
     language: "python",
     description: name === undefined ? "Python in a pool of sandboxes" : `Python in sandbox ${name}`,
-    walls: [],
-    notes: ["What code may touch there is the sandbox's own business."],
+    layers: [],
+    notes: ["What code can access is up to the sandbox."],
   };
 }
 
 function noneLeft(failures: string[]): CellwrightError {
   if (failures.length === 0) {
     return new CellwrightError("server_unreachable", "No sandbox takes new sessions: all are being drained.", {
-      hint: "End the draining of one of them, then try again.",
+      hint: "Stop draining one of them, then retry.",
     });
   }
   return new CellwrightError("server_unreachable", `No sandbox can be reached. ${failures.join(" ")}`);

@@ -1,6 +1,6 @@
 /**
- * Where variables of a session may still be after it has moved on, by its name: should it come back there, it must not
- * meet them again, since it was told that they are lost.
+ * Sandboxes that may still have variables of a session that has moved on, by session name. If it returns there, they
+ * must be cleared first, since they were reported as lost.
  */
 export class Leftovers {
   readonly #places = new Map<string, Set<string>>();

@@ -1,15 +1,15 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
 
-/** Sockets that listen come first in the kernel's list; so much of it holds some hundreds of them. */
+/** Read buffer. Listening sockets come first in the kernel's list; this holds some hundreds of them. */
 const CHUNK_BYTES = 64 * 1024;
-/** As the kernel writes the state of a socket that listens. */
+/** State of a listening socket in /proc/net/tcp. */
 const LISTENING = "0A";
 const ROOT = 0;
 
 /**
- * Whose process accepts connections to an address of loopback: this user's (`own`), root's (`root`), or none of these, or
- * not to be found (`foreign`). Other systems than Linux do not tell, and all are taken for our own there.
+ * Which user's process accepts connections to a loopback address: this user's (`own`), root's (`root`), another's or
+ * unknown (`foreign`). Only Linux provides this; elsewhere all count as `own`.
  */
 export function findListener(
   address: string,
@@ -20,14 +20,14 @@ export function findListener(
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const listeners = [...read("tcp"), ...read("tcp6")];
   const at = (hosts: string[]) => listeners.filter(({ local }) => hosts.some((host) => local === host + suffix));
-  // The kernel prefers a socket of the very address to one of all addresses.
+  // The kernel prefers a socket bound to the exact address over a wildcard one.
   const exact = at(exactForms(address));
   const uids = (exact.length > 0 ? exact : at(["0".repeat(8), "0".repeat(32)])).map((listener) => listener.uid);
   if (uids.length === 0 || uids.some((each) => each !== uid && each !== ROOT)) return "foreign";
   return uids.every((each) => each === uid) ? "own" : "root";
 }
 
-/** Whether an address, as sockets show it, is one of loopback. */
+/** Whether a socket address is a loopback address. */
 export function isLoopbackAddress(address: string): boolean {
   return address === "::1" || /^(::ffff:)?127\./.test(address);
 }
@@ -38,10 +38,7 @@ interface Listener {
   uid: number;
 }
 
-/**
- * The sockets that listen, from a list of the kernel: `tcp` or `tcp6`. At once: it is a read of memory, and a turn of
- * the thread pool costs more.
- */
+/** The listening sockets from `tcp` or `tcp6`. Synchronous: it is a memory read, faster than the thread pool. */
 function readListeners(list: string): Listener[] {
   const found: Listener[] = [];
   let file: number;
@@ -69,7 +66,7 @@ function readListeners(list: string): Listener[] {
   }
 }
 
-/** How the kernel writes an address of loopback: words of 32 bits as they are in memory. */
+/** How the kernel writes a loopback address: 32-bit words in memory order. */
 function exactForms(address: string): string[] {
   if (address === "::1") return [hex([0, 0, 0, 1])];
   const [a = 0, b = 0, c = 0, d = 0] = address

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { CellwrightError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import { OptionError } from "../../options.ts";
+import { OptionError } from "../../options/options.ts";
 import { LOCAL_OWNER } from "../../store/store.ts";
+import { Balancer } from "../balancer.ts";
 import type { KernelProvider } from "../kernel.ts";
-import { Balancer } from "./balancer.ts";
 import { Sandbox } from "./client.ts";
 import { describePool, PoolKernel } from "./kernel.ts";
 import { Leftovers } from "./leftovers.ts";
@@ -12,19 +12,19 @@ import { createPoolWorkspace } from "./workspace.ts";
 
 export interface PoolConfig {
   urls: string[];
-  /** What the sandboxes want to be shown, if anything. */
+  /** Token for the sandboxes. */
   token?: string | undefined;
-  /** Shown instead to those sandboxes of this machine that are processes of the same user. */
+  /** Replaces `token` for local sandboxes that run as the same user. */
   ownToken?: string | undefined;
-  /** Sandboxes of this machine may be processes of any user. */
+  /** Trust local sandboxes of any user. */
   anyListener?: boolean;
   coolDownMs: number;
-  /** Whether sandboxes know sessions by the names that these were given, as others who use them may. */
+  /** Send the session's own name to sandboxes, so that other clients can share it. */
   plainNames?: boolean;
   log: Log;
 }
 
-/** Sandboxes behind HTTP, with a session on each as long as it can stay there. */
+/** A pool of sandboxes behind HTTP, with sticky sessions. */
 export async function createPoolProvider(config: PoolConfig): Promise<KernelProvider> {
   const { urls, token, ownToken, anyListener, coolDownMs, plainNames = false, log } = config;
   const access = { token, ownToken, anyListener };
@@ -47,7 +47,7 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
       const ended = (kernel: PoolKernel, place: string | undefined) => {
         if (kernels.get(sessionId) !== kernel) return;
         kernels.delete(sessionId);
-        // It may have a place for its next one already.
+        // The session may have been assigned to its next sandbox already.
         if (balancer.placeOf(sessionId) === place) balancer.forget(sessionId);
       };
       const name = plainNames && sessionName !== undefined ? sharedName(sessionName, owner) : undefined;
@@ -62,7 +62,7 @@ export async function createPoolProvider(config: PoolConfig): Promise<KernelProv
   };
 }
 
-/** Two tenants who give the same name must not meet in one session of a sandbox, which knows nothing of tenants. */
+/** Sandboxes do not know tenants: the same name of two tenants must not mean the same session there. */
 function sharedName(name: string, owner = LOCAL_OWNER): string {
   if (owner === LOCAL_OWNER) return name;
   return `tenant-${createHash("sha256")
@@ -71,7 +71,7 @@ function sharedName(name: string, owner = LOCAL_OWNER): string {
     .slice(0, 32)}`;
 }
 
-/** A sandbox is known by its port where all are on one host, else by host and port. */
+/** A sandbox is named by its port if all are on one host, otherwise by host and port. */
 export function nameAddresses(addresses: string[]): { name: string; url: URL }[] {
   const urls = addresses.map(parseAddress);
   const isOneHost =
@@ -85,7 +85,7 @@ export function nameAddresses(addresses: string[]): { name: string; url: URL }[]
 
 function parseAddress(address: string): URL {
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  // Not shown: it may hold a password.
+  // Not shown: it may contain a password.
   if (address.includes("@")) throw new OptionError("--pool-url: an address with a name or password cannot be used.");
   if (!url || !["http:", "https:"].includes(url.protocol)) {
     throw new OptionError(`--pool-url: \`${address}\` is not an address like http://127.0.0.1:18901.`);

@@ -1,14 +1,16 @@
 import { CellwrightError } from "../../errors.ts";
-import type { Workspace } from "../../workspace/workspace.ts";
+import type { Mark, Workspace } from "../../workspace/workspace.ts";
 
-/** Sandboxes run code and show what it printed; they have no way to hand over files. */
+const NOTHING: Mark = { files: new Map(), complete: true };
+
+/** Sandboxes run code and return its output; they cannot transfer files. */
 export function createPoolWorkspace(): Workspace {
   const refuse = async (): Promise<never> => {
     throw new CellwrightError(
       "not_supported",
-      "Files of a session in a sandbox pool can only be reached by its cells.",
+      "Files of a session in a sandbox pool can only be accessed by its cells.",
       {
-        hint: "Read and write files in a cell, and print what matters.",
+        hint: "Read and write files in a cell, and print the relevant parts.",
       },
     );
   };
@@ -17,7 +19,7 @@ export function createPoolWorkspace(): Workspace {
     read: refuse,
     write: refuse,
     remove: refuse,
-    mark: async () => ({ files: new Map(), complete: true }),
-    changedSince: async () => ({ changes: [], complete: true, totalBytes: 0 }),
+    mark: async () => NOTHING,
+    changedSince: async () => ({ changes: [], complete: true, totalBytes: 0, mark: NOTHING }),
   };
 }

@@ -5,7 +5,7 @@ export interface FlowControl {
   resume(): void;
 }
 
-/** One cell on its way through the process that reports its events. */
+/** A running cell. Pauses the process that reports its events while the consumer is slow. */
 export class CellRun extends CellEvents {
   readonly cell: number;
   readonly #flow: FlowControl;

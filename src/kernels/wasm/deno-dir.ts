@@ -6,10 +6,10 @@ import type { Log } from "../../log.ts";
 import { type LaunchOptions, planLaunch, v8Flags } from "./launch.ts";
 import { startProcess } from "./process.ts";
 
-/** A kernel that only lives to leave its compiled code behind; without it, kernels start, but slower. */
+/** Time limit of the rehearsal: a kernel that is started only for the compiled code it leaves behind. */
 const REHEARSAL_TIMEOUT_MS = 60_000;
 
-/** Compiled code is only good for the paths it was loaded from, which are others in a jail, and for V8's flags. */
+/** Compiled code is valid only for the paths it was loaded from, which differ in a jail, and for the same V8 flags. */
 function templateName(launch: TemplateLaunch): string {
   return `deno-dir-${launch.isolation?.tier ?? "unjailed"}-${crc32(v8Flags(launch.memoryMb)).toString(16)}`;
 }
@@ -17,18 +17,18 @@ function templateName(launch: TemplateLaunch): string {
 type TemplateLaunch = Pick<LaunchOptions, "sources" | "snapshotFile" | "isolation" | "memoryMb">;
 
 /**
- * A folder of a kernel's own. Never shared: user code can write to it through the Cache API. A copy of the template
- * saves a third of the start.
+ * A DENO_DIR per kernel. Never shared: user code can write to it through the Cache API. A copy of the template saves a
+ * third of the start time.
  */
 export async function createDenoDir(runDir: string, template: string | undefined): Promise<string> {
   const denoDir = join(runDir, `deno-${randomBytes(6).toString("hex")}`);
   await mkdir(denoDir, { recursive: true, mode: 0o700 });
-  // Another process may just be building the snapshot's folder anew.
+  // Another process may be rebuilding the snapshot's folder.
   if (template) await cp(template, denoDir, { recursive: true }).catch(() => {});
   return realpath(denoDir);
 }
 
-/** Makes the template once, by running a kernel that has nothing to do. Nothing: it could not be made. */
+/** Builds the template once, by running an idle kernel. Undefined if that failed: kernels then start slower. */
 export async function findTemplate(folder: string, launch: TemplateLaunch, log: Log): Promise<string | undefined> {
   const template = join(folder, templateName(launch));
   const exists = await access(template).then(
@@ -57,7 +57,7 @@ export async function findTemplate(folder: string, launch: TemplateLaunch, log: 
   }
 }
 
-/** Deno writes its compiled code by the time it has ended in peace. */
+/** Deno writes its compiled code only when it exits normally. */
 async function rehearse(options: LaunchOptions, log: Log): Promise<void> {
   let ready = false;
   const process = startProcess(

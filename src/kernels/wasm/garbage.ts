@@ -1,23 +1,23 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** Shorter lines are young garbage, which V8 collects by itself and at once. */
+/** Shorter lines are young garbage, which V8 collects promptly by itself. */
 const LARGE_CHARS = 1024 * 1024;
-/** So much of large lines is collected at once. Each costs its size about three times: as bytes, text and value. */
+/** Total of large lines that triggers a collection. A line costs about three times its size: bytes, text, value. */
 const MANY_CHARS = 16 * 1024 * 1024;
-/** When a flood is over and its reply is sent; by then what was made of it for the store is garbage, too. */
+/** Delay after the last large line: the reply is sent by then, and its copies for the store are garbage, too. */
 const QUIET_MS = 1_000;
 
 /**
- * Has V8 collect what large lines of one kernel left behind. By itself it lets old garbage grow with the heap and then
- * keeps it until somebody allocates: a few pictures of 8 MB would cost an idle server 200 MB for as long as it runs.
- * A collection takes some 10 ms, less than reading what made it due.
+ * Makes V8 collect the garbage of a kernel's large lines. By default V8 lets old garbage grow with the heap and keeps
+ * it until something allocates: a few pictures of 8 MB would cost an idle server 200 MB for as long as it runs. A
+ * collection takes about 10 ms, less than reading the lines that trigger it.
  */
 export class Garbage {
   #chars = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** A line of so many characters was read. */
+  /** Records that a line of this length was read. */
   note(lineChars: number): void {
     if (lineChars < LARGE_CHARS) return;
     this.#chars += lineChars;

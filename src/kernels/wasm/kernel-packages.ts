@@ -5,13 +5,13 @@ import { linkInto, type Packages, requirementsOf } from "./packages/packages.ts"
 
 export interface KernelPackagesParts {
   packages: Packages;
-  /** The folder that this kernel was given at its start; it can read what we put there. */
+  /** The kernel's own `site` folder; it can import whatever is put there. */
   siteDir: string;
-  /** What it had from its start. */
+  /** Packages that it was started with. */
   installed?: InstalledPackage[] | undefined;
-  /** Whether a cell gets what it imports without asking. */
+  /** Whether packages that a cell imports are installed automatically. */
   automatic: boolean;
-  /** Asks Python; fails while it runs a cell. */
+  /** Asks Python; undefined if it does not answer in time, as while a cell computes. */
   ask: (question: KernelQuestion) => Promise<unknown>;
 }
 
@@ -22,7 +22,7 @@ export class KernelPackages {
   readonly #parts: KernelPackagesParts;
   #installed: InstalledPackage[];
   readonly #declared = new Set<string>();
-  /** Python has not noticed the newest ones yet. */
+  /** Python has not noticed the newest packages yet. */
   #stale = false;
 
   constructor(parts: KernelPackagesParts) {
@@ -30,7 +30,7 @@ export class KernelPackages {
     this.#installed = parts.installed ?? [];
   }
 
-  /** For a cell that is about to run: what its script block names, and what it imports and lacks. */
+  /** Before a cell runs: installs what its script block names, and what it imports and lacks. */
   async prepare(code: string, { imports = "needed", ...options }: PrepareOptions): Promise<Preparation> {
     if (this.#stale) await this.#refresh();
     const named = requirementsOf(code);
@@ -44,7 +44,7 @@ export class KernelPackages {
     return { installed: wanted };
   }
 
-  /** As many of these as can be had. */
+  /** Installs as many of these as possible. */
   async #attempt(names: string[], options: InstallOptions): Promise<Preparation> {
     const wanted = withCompanions(names);
     if (wanted.length === 0) return { installed: [] };
@@ -72,7 +72,7 @@ export class KernelPackages {
     const versions = new Map([...this.#installed, ...image.packages].map(({ name, version }) => [name, version]));
     this.#installed = [...versions].map(([name, version]) => ({ name, version }));
     this.#stale = true;
-    // A running cell is no obstacle: it is told when the next one begins.
+    // A running cell can delay this: Python handles it before the next cell.
     await this.#refresh().catch(() => {});
     return image.packages.map(({ name, version }) => ({ name, version }));
   }
@@ -82,7 +82,7 @@ export class KernelPackages {
     this.#stale = false;
   }
 
-  /** Names of packages. A cell without an import costs no question. */
+  /** Missing packages by name. Python is not asked about a cell without an import. */
   async #missing(code: string): Promise<string[]> {
     if (!this.#parts.automatic || !/\bimport\b/.test(code)) return [];
     const modules = await this.#parts.ask({ missing: code });

@@ -1,5 +1,6 @@
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
+import { checkedEvent, isRecord } from "../checked-event.ts";
 import type {
   ExecuteOptions,
   Inspection,
@@ -12,17 +13,15 @@ import type {
   Variable,
 } from "../kernel.ts";
 import { CellRun } from "./cell-run.ts";
-import { isRecord, parseEvent } from "./events.ts";
-import type { CellRequest, Report } from "./host/frames.ts";
+import type { CellRequest, Report } from "./deno/frames.ts";
 import { KernelPackages, type KernelPackagesParts } from "./kernel-packages.ts";
 import type { KernelProcess } from "./process.ts";
 import type { Watchdog } from "./watchdog.ts";
 
-/** From an execute leaving our process to the supervisor's word that it has it. Later, user code has stolen the line. */
-const ACK_TIMEOUT_MS = 5_000;
-/** How long a look at variables waits for a kernel that is busy, and for one that should not be. */
+/** Timeout of a question while a cell runs: it is answered when the cell awaits. */
 const BUSY_ANSWER_MS = 500;
-const IDLE_ANSWER_MS = 5_000;
+/** Timeout between cells. An idle kernel always answers, unless leftover code of a cell blocks the event loop. */
+const IDLE_ANSWER_MS = 30_000;
 /** Cells whose late output is still delivered. */
 const LATE_CELLS = 50;
 
@@ -32,13 +31,13 @@ export interface KernelParts {
   /** Resolves when the process is gone and its temporary files are removed. */
   closed: Promise<{ reason: string }>;
   watchdog: Watchdog;
-  /** Done while no cell runs, each time before one does. */
+  /** Called before each cell. */
   beforeCell?: (() => Promise<void>) | undefined;
-  /** Where its packages come from; without it there are none. */
+  /** Source of its packages; without it, packages cannot be installed. */
   packages?: Omit<KernelPackagesParts, "ask"> | undefined;
 }
 
-/** Our side of one Python in WebAssembly. */
+/** The server's side of one Python in WebAssembly. */
 export class WasmKernel implements Kernel {
   readonly info: KernelInfo;
   readonly closed: Promise<{ reason: string }>;
@@ -49,7 +48,6 @@ export class WasmKernel implements Kernel {
   readonly #questions = new Map<number, (answer: unknown) => void>();
   readonly #listeners = new Map<number, ExecuteOptions["onLate"]>();
   #run: CellRun | undefined;
-  #acknowledge: (() => void) | undefined;
   #closedReason: string | undefined;
   #lastCell = 0;
   #lastQuestion = 0;
@@ -80,20 +78,21 @@ export class WasmKernel implements Kernel {
     this.#listeners.set(cell, options.onLate);
     this.#listeners.delete(cell - LATE_CELLS);
     this.#watchdog.cellBegins();
-    void this.#sendCell(cell, request);
+    this.#process.send("execute", cell, request);
     yield* run.events();
   }
 
   async interrupt(): Promise<void> {
-    if (this.#run && this.busy) void this.#process.send({ op: "interrupt", cell: this.#run.cell });
+    if (this.#run && this.busy) this.#process.send("interrupt", this.#run.cell);
   }
 
   async inspect(query: Inspection): Promise<Variable[]> {
     const answer = await this.#ask(query);
     if (Array.isArray(answer)) return answer.filter(isVariable);
+    const what = this.busy ? "a cell" : "something that an earlier cell left behind";
     throw new CellwrightError(
       "kernel_busy",
-      "The kernel is running a cell, and its variables cannot be seen meanwhile.",
+      `The kernel is running ${what}, and its variables cannot be seen meanwhile.`,
     );
   }
 
@@ -112,30 +111,21 @@ export class WasmKernel implements Kernel {
     await this.closed;
   }
 
-  /** Takes what the process reports; every kind of line can come at any time. */
+  /** Handles a report of the process; any type can arrive at any time. */
   receive(report: Report): void {
-    if (report.type === "stream") {
-      this.#deliver(report.cell, parseEvent({ ...report, type: "stream" }));
-    } else if (report.type === "event") {
-      if (isRecord(report.event) && report.event.type === "fatal")
-        this.#condemn(`Python ended itself, by os._exit or a crash: ${report.event.reason}`);
-      else this.#deliver(report.cell, parseEvent(report.event));
-    } else if (report.type === "ack") {
-      if (report.cell === this.#run?.cell) this.#acknowledge?.();
-    } else if (report.type === "answer") {
-      this.#questions.get(report.id)?.(report.answer);
-    } else if (report.type === "pulse") {
-      this.#watchdog.heard(report);
-    } else if (report.type === "broken") {
-      this.#condemn(`The kernel broke: ${report.reason}`);
-    }
+    const { type, id, value } = report;
+    if (type === "stdout" || type === "stderr") this.#deliver(id, { type: "stream", name: type, text: value });
+    else if (type === "event" || type === "done") this.#deliver(id, checkedEvent(value));
+    else if (type === "answer") this.#questions.get(id)?.(value);
+    else if (type === "pulse") this.#watchdog.heard(value);
+    else if (type === "fatal") this.#process.kill(`Python ended itself, by os._exit or a crash: ${value}`);
+    else if (type === "broken") this.#process.kill(`The kernel broke: ${value}`);
   }
 
-  /** The process is gone. Whoever waits for it is told. */
+  /** The process is gone: ends everything that waits for it. */
   close(reason: string): void {
     this.#closedReason = reason;
     this.#watchdog.stop();
-    this.#acknowledge?.();
     this.#run?.fail(died(reason));
     for (const answer of this.#questions.values()) answer(undefined);
   }
@@ -146,34 +136,23 @@ export class WasmKernel implements Kernel {
     else if (event.type !== "done") this.#listeners.get(cell)?.(event);
   }
 
-  async #sendCell(cell: number, request: CellRequest): Promise<void> {
-    const acknowledged = new Promise<true>((resolve) => {
-      this.#acknowledge = () => resolve(true);
-    });
-    await this.#process.send({ op: "execute", cell, request });
-    if (await within(acknowledged, ACK_TIMEOUT_MS)) return;
-    if (this.#run?.cell === cell && this.busy)
-      this.#condemn("The kernel did not take the cell: user code reads its input.");
-  }
-
-  /** Undefined: no answer in time, which means that a cell is running. */
+  /** Undefined: timeout, which means that user code is running. */
   async #ask(question: object): Promise<unknown> {
     if (this.#closedReason !== undefined) throw died(this.#closedReason);
     this.#lastQuestion += 1;
     const id = this.#lastQuestion;
     const answered = new Promise<unknown>((resolve) => this.#questions.set(id, resolve));
-    void this.#process.send({ op: "ask", id, question: JSON.stringify(question) });
+    const giveUp = () => this.#questions.get(id)?.(undefined);
+    const timer = setTimeout(giveUp, this.busy ? BUSY_ANSWER_MS : IDLE_ANSWER_MS);
+    this.#process.send("ask", id, question);
     try {
-      const answer = await within(answered, this.busy ? BUSY_ANSWER_MS : IDLE_ANSWER_MS);
+      const answer = await answered;
       if (answer === undefined && this.#closedReason !== undefined) throw died(this.#closedReason);
       return answer;
     } finally {
+      clearTimeout(timer);
       this.#questions.delete(id);
     }
-  }
-
-  #condemn(reason: string): void {
-    this.#process.kill(reason);
   }
 }
 
@@ -185,23 +164,11 @@ function requestOf(code: string, options: ExecuteOptions): CellRequest {
     else variables[name] = value;
   }
   const { silent = false, script, value } = options;
-  return { code, silent, variables: JSON.stringify(variables), bytes, script, value };
+  return { code, silent, variables, bytes, script, value };
 }
 
 function died(reason: string): CellwrightError {
   return new CellwrightError("kernel_died", reason);
-}
-
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
-  });
-  try {
-    return await Promise.race([promise, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 function isVariable(value: unknown): value is Variable {

@@ -1,50 +1,50 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import type { Isolation, Jail, Mount } from "../../jail/jail.ts";
-import { guardedFolders } from "../../jail/landlock.ts";
-import { guards } from "../../jail/local-jail.ts";
-import type { StartCommand } from "./host/frames.ts";
+import type { Isolation, Jail, Mount } from "../../isolation/jail.ts";
+import { guards } from "../../isolation/local-jail.ts";
+import { guardedFolders } from "../../isolation/mounts/landlock.ts";
+import type { StartCommand } from "./deno/frames.ts";
 import type { Sources } from "./sources.ts";
 
-/** Heap of each JavaScript isolate in a kernel. Python's memory is not in it; a cell that builds in JavaScript is. */
+/** JavaScript heap of each isolate. Does not include Python's memory. */
 export const OLD_SPACE_MB = 256;
 const PAGES_PER_MB = 16;
 /**
- * Stack of each thread, and of each call into Python, which has a stack of its own. With V8's default of 1 MB a
- * recursion through C, such as a `__repr__` that calls repr(), ends the interpreter before Python's limit of 1000 makes
- * it a RecursionError. Below the 8 MB that a main thread has, and below 4 MB, above which V8 does not reuse stacks.
+ * Stack of each thread, and of each call into Python, which has its own stack. With V8's default of 1 MB, a recursion
+ * through C, such as a `__repr__` that calls repr(), crashes the interpreter before Python's limit of 1000 raises a
+ * RecursionError. Must be below the main thread's 8 MB, and below 4 MB, above which V8 does not reuse stacks.
  */
 const STACK_KB = 3_900;
 const THREAD_STACK_BYTES = 16 * 1024 * 1024;
 
-/** Where a jailed kernel sees its files. Not below `/workspace`: NODEFS mixes up real and virtual paths that are equal. */
+/** Root of a jailed kernel's files. Not below `/workspace`: NODEFS confuses real and virtual paths that are equal. */
 const JAIL_ROOT = "/cell";
 
 export interface LaunchOptions {
   sources: Sources;
   snapshotFile: string;
   workspaceDir: string;
-  /** Relative paths in the workspace that code may only read, existing or not. In a jail, those that exist are mounts. */
+  /** Relative paths in the workspace that code may only read, existing or not. In a jail, existing ones are mounts. */
   readOnlyPaths?: string[];
-  /** Where Landlock does what mounts cannot: what lies around them, by real paths. */
+  /** For Landlock, which has no mounts: the real paths around the read-only ones. */
   writablePaths?: string[];
   siteDir: string;
   imageDir?: string | undefined;
-  /** Folders of the user's that code may read, by their real paths and as the user names them. */
+  /** User folders that code may read: real path, and path as named by the user. */
   readable?: { from: string; at: string }[];
   denoDir: string;
   memoryMb: number;
   diskMb: number;
-  /** Without it, Deno runs without a jail. */
+  /** Absent: Deno runs without a jail. */
   isolation?: DenoIsolation | undefined;
 }
 
 export interface DenoIsolation extends Isolation {
-  /** The libraries that Deno needs in its jail. */
+  /** The shared libraries that Deno needs in its jail. */
   libraries: string[];
 }
 
-/** How a kernel's process is started, and the paths as it sees them. */
+/** The command that starts a kernel's process, and the paths as that process sees them. */
 export interface Launch {
   command: string[];
   env: Record<string, string>;
@@ -56,7 +56,7 @@ export function planLaunch(options: LaunchOptions): Launch {
   const { sources, isolation, readOnlyPaths = [] } = options;
   const mounts: Mount[] = [];
   const seenAs = (path: string, name: string): string => {
-    // Landlock grants nothing by way of a link, such as a data folder that lies elsewhere.
+    // Landlock grants do not apply through a link, such as a data folder that is a link.
     const from = isolation?.tier === "landlock" ? realpathSync(path) : path;
     const at = isolation?.tier === "namespaces" ? `${JAIL_ROOT}/${name}` : from;
     mounts.push({ from, at });
@@ -98,19 +98,19 @@ export function planLaunch(options: LaunchOptions): Launch {
   const present = readOnlyPaths.map((path) => join(options.workspaceDir, path)).filter((path) => existsSync(path));
   const kept = guards([{ from: options.workspaceDir, at: workspaceDir }], { code: present, hidden: [] });
   const inPlace = (path: string): Mount => ({ from: path, at: path });
-  const isApart = isolation.tier === "namespaces";
-  const writable = isApart ? [...mounts, ...kept.pins] : [...(options.writablePaths ?? []), denoDir].map(inPlace);
+  const hasNamespaces = isolation.tier === "namespaces";
+  const writable = hasNamespaces ? [...mounts, ...kept.pins] : [...(options.writablePaths ?? []), denoDir].map(inPlace);
   const jail: Jail = {
     isolation: how,
-    readOnly: [...libraries.map(inPlace), ...readOnly, ...(isApart ? kept.readOnly : [inPlace(workspaceDir)])],
+    readOnly: [...libraries.map(inPlace), ...readOnly, ...(hasNamespaces ? kept.readOnly : [inPlace(workspaceDir)])],
     readWrite: writable,
-    ...(!isApart && {
+    ...(!hasNamespaces && {
       guarded: guardedFolders(
         [workspaceDir],
         readOnlyPaths.map((path) => join(workspaceDir, path)),
       ),
     }),
-    // Deno connects to nothing; whatever sockets lie in folders of the user's stay out of reach.
+    // Deno makes no connections; this keeps sockets in the user's folders out of reach.
     ...(readable.length > 0 && { ownFolders: [] }),
     env,
     workingDir: "/",
@@ -122,14 +122,14 @@ export function v8Flags(memoryMb: number): string {
   return [
     `--wasm-max-mem-pages=${memoryMb * PAGES_PER_MB}`,
     `--max-old-space-size=${OLD_SPACE_MB}`,
-    // For the worker, which has much to throw away after its start and does little afterwards that would make V8 do so.
+    // The worker collects the garbage of its start, which V8 would otherwise keep in an idle kernel.
     "--expose-gc",
     `--stack-size=${STACK_KB}`,
     `--wasm-stack-switching-stack-size=${STACK_KB}`,
   ].join(",");
 }
 
-/** The flags with which Deno asks nobody, fetches nothing and reads no configuration; `read` lists all it may read. */
+/** Flags for Deno: no prompts, no downloads, no configuration. `read` lists all that it may read. */
 export function runArgs(read: string[]): string[] {
   return [
     "run",
@@ -147,7 +147,7 @@ export function denoEnv(denoDir: string): Record<string, string> {
   return { DENO_DIR: denoDir, NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1", RUST_MIN_STACK: String(THREAD_STACK_BYTES) };
 }
 
-/** In Deno's lists of paths, a comma within a path is written twice. */
+/** Deno's path lists escape a comma by doubling it. */
 function listed(path: string): string {
   return path.replaceAll(",", ",,");
 }

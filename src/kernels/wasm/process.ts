@@ -3,35 +3,44 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:os";
 import { parse } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { programPid, spawnJailed } from "../../jail/spawn.ts";
+import { programPid, spawnJailed } from "../../isolation/spawn.ts";
 import type { Log } from "../../log.ts";
+import { hasGroups, killGroup } from "../../process/kill.ts";
+import {
+  type Command,
+  formatCommand,
+  MAX_LINE_BYTES,
+  parseReport,
+  type Report,
+  type StartCommand,
+} from "./deno/frames.ts";
+import { LineSplitter } from "./deno/lines.ts";
 import { Garbage } from "./garbage.ts";
-import { type Command, MAX_LINE_BYTES, type Report } from "./host/frames.ts";
-import { LineSplitter } from "./host/lines.ts";
 import type { Launch } from "./launch.ts";
 
-/** What is kept of the child's stderr: enough for Deno's last words. */
+/** How much of the child's stderr is kept. */
 const MAX_STDERR_CHARS = 4_000;
 
 export interface ProcessExit {
-  /** Why we killed it, if we did. */
+  /** Why the server killed it, if it did. */
   reason?: string;
   code: number | null;
   signal: string | null;
-  /** The end of what it wrote to stderr. */
+  /** The end of its stderr. */
   stderr: string;
 }
 
-/** A running kernel process: lines in, reports out, one end. User code in it can write anything to its stdout. */
+/** A running kernel process. User code in it can write anything to its stdout. */
 export class KernelProcess {
-  /** Resolves when the process is gone and everything it said has been reported. Never rejects. */
+  /** Resolves when the process has exited and all its lines were reported. Never rejects. */
   readonly exited: Promise<ProcessExit>;
   readonly #child: ChildProcess;
   readonly #stdin: Writable;
   readonly #stdout: Readable;
-  /** To be called once it speaks: the process that runs Deno, as seen from here, and not the one that waits for its jail. */
+  /** Host pid of the process that runs Deno, not of its launcher. To be called once it has reported. */
   readonly locate: () => Promise<number | undefined>;
   #killReason: string | undefined;
+  #sentLines = 0;
 
   constructor(
     child: ChildProcess,
@@ -44,12 +53,17 @@ export class KernelProcess {
     this.exited = parts.exited.then((exit) => ({ ...exit, ...(this.#killReason && { reason: this.#killReason }) }));
   }
 
-  /** Resolves when the line has left our process. */
-  send(line: Command | object): Promise<void> {
-    return new Promise((resolve) => this.#stdin.write(`${JSON.stringify(line)}\n`, () => resolve()));
+  send(op: Exclude<Command["op"], "ping">, id: number, value?: object): void {
+    this.#stdin.write(formatCommand(op, id, value));
+    this.#sentLines += 1;
   }
 
-  /** Stops reading: the child is held back by its full pipe. */
+  ping(): void {
+    this.#stdin.write(formatCommand("ping", this.#sentLines));
+    this.#sentLines += 1;
+  }
+
+  /** Stops reading: the full pipe blocks the child. */
   pause(): void {
     this.#stdout.pause();
   }
@@ -62,27 +76,27 @@ export class KernelProcess {
     return this.#stdout.isPaused();
   }
 
-  /** Closes its input, upon which it leaves in peace. */
+  /** Closes its stdin, whereupon it exits normally. */
   end(): void {
     this.#stdin.end();
   }
 
   /**
-   * The first reason is the one that counts. Ending the launcher ends all that is in its jail, once it stands; before
-   * that its child would wait for it for ever, which is why the whole process group goes.
+   * The first reason counts. Killing the launcher ends everything in its jail once that is set up. Before, its child
+   * would wait for it forever, so the whole process group is killed.
    */
   kill(reason: string): void {
     this.#killReason ??= reason;
     killGroup(this.#child);
-    // A paused stream would never end, and the exit would not be seen.
+    // A paused stream never ends, and the exit would not be seen.
     this.#stdout.resume();
   }
 }
 
-/** Lines of a kernel's own making that are logged; user code can write as many as it likes. */
+/** Maximum number of stray lines that are logged; user code can write any number. */
 const MAX_STRAYS = 20;
 
-/** Starts a kernel's process. `report` is called with each line that carries the nonce, as parsed JSON. */
+/** Starts a kernel's process. `report` is called with each parsed line that starts with the nonce. */
 export function startProcess(launch: Launch, report: (report: Report) => void, log: Log): KernelProcess {
   const { child, locate } = start(launch);
   let stderr = "";
@@ -94,7 +108,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
     child.once("error", (error) => resolve({ code: null, signal: null, stderr: error.message }));
   });
   const kernelProcess = new KernelProcess(child, { locate, exited });
-  // Writing to a child that has just died is no news: its exit is.
+  // Ignored: writing to a dead child fails, and its exit is reported anyway.
   child.stdin?.on("error", () => {});
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr = (stderr + text).slice(-MAX_STDERR_CHARS);
@@ -118,7 +132,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
       kernelProcess.kill(`The kernel was ended: ${error instanceof Error ? error.message : error}.`);
     }
   });
-  void kernelProcess.send({ nonce, ...launch.start });
+  child.stdin?.write(`${JSON.stringify({ nonce, ...launch.start } satisfies StartCommand)}\n`);
   return kernelProcess;
 }
 
@@ -129,35 +143,12 @@ function start({ command, env, jail }: Launch): { child: ChildProcess; locate: (
     return { child, locate: () => ids.then((found) => found && programPid(found.first)) };
   }
   const [program = "", ...args] = command;
-  // A working directory that says nothing about the user: it is visible to user code.
+  // User code can see the working directory: it must not reveal anything about the user.
   const child = spawn(program, args, { cwd: parse(program).root, env, detached: hasGroups, stdio });
   return { child, locate: async () => child.pid };
 }
 
-/** Whether a child can lead a process group of its own, to be killed with all of it. */
-const hasGroups = process.platform !== "win32";
-
-function killGroup(child: ChildProcess): void {
-  const { pid, exitCode, signalCode } = child;
-  if (pid === undefined || exitCode !== null || signalCode !== null) return;
-  if (!hasGroups) return void child.kill("SIGKILL");
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch {
-    // It is gone already.
-  }
-}
-
-function parseReport(line: string, nonce: string): Report | undefined {
-  if (!line.startsWith(`${nonce} `)) return undefined;
-  try {
-    return JSON.parse(line.slice(nonce.length + 1));
-  } catch {
-    return undefined;
-  }
-}
-
-/** Bubblewrap, like a shell, passes on a signal as 128 and its number. */
+/** Bubblewrap, like a shell, reports a signal as 128 plus its number. */
 function exitOf(code: number | null, signal: string | null): { code: number | null; signal: string | null } {
   if (code === null || code <= 128) return { code, signal };
   const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];

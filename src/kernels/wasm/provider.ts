@@ -1,11 +1,12 @@
 import { CellwrightError } from "../../errors.ts";
-import { findIsolation } from "../../jail/isolation.ts";
-import type { JailMode } from "../../jail/jail.ts";
-import { sharedLibraries } from "../../jail/libraries.ts";
-import type { ObeyedPlaces } from "../../jail/obeyed-places.ts";
+import { findIsolation } from "../../isolation/isolation.ts";
+import type { JailMode } from "../../isolation/jail.ts";
+import { sharedLibraries } from "../../isolation/libraries.ts";
+import type { ObeyedPaths } from "../../isolation/protected/obeyed-paths.ts";
 import type { Log } from "../../log.ts";
 import { withCompanions } from "../../packages/companions.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
+import { unlessAborted } from "../starting.ts";
 import type { DenoIsolation } from "./launch.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
 import { findReadable, type Readable } from "./readable.ts";
@@ -14,40 +15,40 @@ import { findSources, type Sources } from "./sources.ts";
 import { describe, startKernel } from "./start.ts";
 
 export interface WasmConfig {
-  /** Where the snapshot is kept. */
+  /** Folder of the snapshots. */
   cacheDir: string;
   memoryMb: number;
   diskMb: number;
-  /** Folders of the user's that code may read, at their own paths. */
+  /** User folders that code may read, at their own paths. */
   allowRead?: string[];
-  /** For workspaces that are the user's folder: what hosts obey there. */
-  obeyed?: ObeyedPlaces | undefined;
-  /** What also runs outside of jails: only read by code, wherever it is. */
+  /** For workspaces in a user's folder: the files there that other programs obey. */
+  obeyed?: ObeyedPaths | undefined;
+  /** Paths of programs that also run outside of jails: read-only for code, wherever they are. */
   protectedPaths?: string[] | undefined;
   jail: JailMode;
   findIsolation?: typeof findIsolation;
   startTimeoutMs: number;
-  /** Where packages come from; without it kernels have the standard library alone. */
+  /** Source of packages; absent: kernels have only the standard library. */
   packages?: WasmPackagesConfig;
   log: Log;
 }
 
 export interface WasmPackagesConfig extends Omit<PackagesConfig, "cacheDir" | "log"> {
-  /** What every kernel has from its start. */
+  /** Packages that every kernel has from the start. */
   initial: string[];
-  /** Whether a cell gets what it imports without asking. */
+  /** Whether packages that a cell imports are installed automatically. */
   automatic: boolean;
 }
 
-/** What is found out once, when the first kernel is wanted. */
-interface Surroundings {
+/** Determined once, when the first kernel is requested. */
+interface Prerequisites {
   sources: Sources;
   snapshots: Snapshots;
   packages: Packages | undefined;
   isolation: DenoIsolation | undefined;
-  walls: string[];
+  layers: string[];
   readable: Readable[];
-  /** What cannot be as it was asked for. */
+  /** Settings that cannot be honored. */
   notes: string[];
 }
 
@@ -57,19 +58,19 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   const warming = new Map<string, Promise<Kernel | undefined>>();
   const live = new Set<Kernel>();
   const disposing = new AbortController();
-  let surroundings: Promise<Surroundings> | undefined;
+  let prerequisites: Promise<Prerequisites> | undefined;
   let rebuilt = false;
 
-  const lookAround = (): Promise<Surroundings> => {
-    surroundings ??= findSurroundings(config, disposing.signal);
-    surroundings.catch(() => {
-      surroundings = undefined;
+  const findOnce = (): Promise<Prerequisites> => {
+    prerequisites ??= findPrerequisites(config, disposing.signal);
+    prerequisites.catch(() => {
+      prerequisites = undefined;
     });
-    return surroundings;
+    return prerequisites;
   };
 
   const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
-    const { sources, snapshots, packages, isolation, walls, readable, notes } = await lookAround();
+    const { sources, snapshots, packages, isolation, layers, readable, notes } = await findOnce();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
     const { memoryMb, diskMb, startTimeoutMs, obeyed, protectedPaths } = config;
     const { initial = [], automatic = false } = config.packages ?? {};
@@ -84,7 +85,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
         memoryMb,
         diskMb,
         isolation,
-        walls,
+        layers,
         obeyed,
         protectedPaths,
         readable,
@@ -96,7 +97,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
         log,
       });
     const kernel = await attempt().catch(async (error) => {
-      // A snapshot can be whole and still not start. Built anew once; if that does not help, it was something else.
+      // A complete snapshot can still fail to start. It is rebuilt once; if that does not help, the cause is another.
       const mayBeSnapshot = error instanceof CellwrightError && error.code === "kernel_start_failed";
       if (rebuilt || signal.aborted || !mayBeSnapshot) throw error;
       rebuilt = true;
@@ -113,8 +114,8 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
     name: "wasm",
 
     async list() {
-      const { sources, walls, notes } = await lookAround();
-      return [describe(pythonOf(sources.versions.pyodide), walls, notes)];
+      const { sources, layers, notes } = await findOnce();
+      return [describe(pythonOf(sources.versions.pyodide), layers, notes)];
     },
 
     async start(spec, options) {
@@ -148,7 +149,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       disposing.abort(new CellwrightError("kernel_start_failed", "The kernels are being shut down."));
       await Promise.all([...warming.values()]);
       await Promise.all([...live].map((kernel) => kernel.dispose()));
-      const { snapshots, packages } = (await surroundings?.catch(() => undefined)) ?? {};
+      const { snapshots, packages } = (await prerequisites?.catch(() => undefined)) ?? {};
       await Promise.all([snapshots?.settled(), packages?.dispose()]);
     },
   };
@@ -156,7 +157,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
 
 const tierPhrases = { namespaces: "namespaces", landlock: "Landlock" };
 
-async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Promise<Surroundings> {
+async function findPrerequisites(config: WasmConfig, disposing: AbortSignal): Promise<Prerequisites> {
   const sources = findSources();
   const found = await (config.findIsolation ?? findIsolation)(config.jail);
   const isRequired = config.jail === "namespaces" || config.jail === "landlock";
@@ -173,33 +174,11 @@ async function findSurroundings(config: WasmConfig, disposing: AbortSignal): Pro
     snapshots: createSnapshots({ sources, cacheDir, isolation, memoryMb, disposing, log }),
     isolation,
     ...(await findReadable(config.allowRead ?? [])),
-    walls: ["Deno permissions", ...(isolation ? [tierPhrases[isolation.tier], "system call filter"] : [])],
+    layers: ["Deno permissions", ...(isolation ? [tierPhrases[isolation.tier], "system call filter"] : [])],
   };
 }
 
 /** Pyodide 314.x is built on Python 3.14. */
 function pythonOf(pyodide: string): string {
   return pyodide.replace(/^(\d)(\d+)\..*$/, "$1.$2");
-}
-
-/** What was promised, unless the caller gives up first; `discard` then gets it when it comes. */
-async function unlessAborted<T>(
-  promised: Promise<T>,
-  signal: AbortSignal,
-  discard: (late: T) => unknown = () => {},
-): Promise<T> {
-  let giveUp = () => {};
-  const gaveUp = new Promise<never>((_, reject) => {
-    giveUp = () => reject(signal.reason);
-  });
-  if (signal.aborted) giveUp();
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
-    return await Promise.race([promised, gaveUp]);
-  } catch (error) {
-    if (signal.aborted) void promised.then(discard, () => {});
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", giveUp);
-  }
 }

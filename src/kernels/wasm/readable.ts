@@ -1,18 +1,18 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 
-/** A file or folder of the user's that code may read: its real path, and where code finds it. */
+/** A user's file or folder that code may read: its real path, and the path for code. */
 export interface Readable {
   from: string;
   at: string;
 }
 
-/** Where Python has files of its own, or we have. */
+/** Folders with Python's files or ours. */
 const taken = ["/workspace", "/site", "/image", "/lib", "/dev", "/proc"];
-/** Below these there is room. */
+/** Folders that cannot be mounted themselves, but folders below them can. */
 const shared = ["/", "/tmp", "/home", "/home/user", "/usr", "/etc"];
 
-/** The paths of --allow-read, as kernels mount them; and why some of them cannot be had here. */
+/** The paths of --allow-read as kernels mount them, and notes about those that cannot be mounted. */
 export async function findReadable(paths: string[]): Promise<{ readable: Readable[]; notes: string[] }> {
   const found = await Promise.all(paths.map(findOne));
   return {
@@ -33,7 +33,7 @@ async function findOne(path: string): Promise<Readable | string> {
   }
 }
 
-/** `C:\data` is `/C:/data` there. */
+/** `C:\data` is `/C:/data` in the kernel. */
 function virtualPath(path: string): string {
   const slashes = process.platform === "win32" ? path.replaceAll("\\", "/") : path;
   return slashes.startsWith("/") ? slashes : `/${slashes}`;

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
 import { CellwrightError } from "../../errors.ts";
@@ -16,22 +16,22 @@ const run = promisify(execFile);
 /** Building takes 3 to 5 s; on a machine under load it has taken half a minute. */
 const BUILD_TIMEOUT_MS = 180_000;
 
-/** The memory of a Python with our runner in it, from which kernels start ten times faster than without. */
+/** The memory of a Python with the runner loaded. Kernels start from it ten times faster. */
 export interface Snapshot {
   file: string;
-  /** A DENO_DIR to copy, with compiled code in it; absent where none could be made. */
+  /** A DENO_DIR with compiled code to copy; absent if it could not be made. */
   denoDir?: string | undefined;
 }
 
 export interface Snapshots {
   /**
-   * The snapshot, built if there is none or a broken one. With an image its packages are imported already, where that is
-   * possible. Callers at the same time share one build.
+   * The snapshot, built if it is missing or broken. With an image, its packages are already imported where possible.
+   * Concurrent callers share one build.
    */
   get(options?: { image?: Image | undefined; progress?: ((message: string) => void) | undefined }): Promise<Snapshot>;
-  /** Resolves when nothing is being built any more. */
+  /** Resolves when no build is running. */
   settled(): Promise<void>;
-  /** Throws all snapshots away: a kernel did not start from one. */
+  /** Removes all snapshots: a kernel did not start from one. */
   discard(): Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export interface SnapshotConfig {
   cacheDir: string;
   isolation: DenoIsolation | undefined;
   memoryMb: number;
-  /** Ends a build that nobody waits for any more. */
+  /** Aborts builds at shutdown. */
   disposing: AbortSignal;
   log: Log;
 }
@@ -72,7 +72,7 @@ export function createSnapshots(config: SnapshotConfig): Snapshots {
     return { file: snapshotFile, denoDir: await findTemplate(folder, { ...config, snapshotFile }, log) };
   };
 
-  /** A package with a native library cannot be in a snapshot; its kernels import it themselves. */
+  /** A package with a native library cannot be in a snapshot; its kernels import it at run time. */
   const makeImported = async (image: Image): Promise<Snapshot> => {
     const plain = await once("", makePlain);
     const folder = `${join(cacheDir, "wasm", await keyOf(sources))}-${image.id}`;
@@ -115,17 +115,20 @@ export function createSnapshots(config: SnapshotConfig): Snapshots {
   };
 }
 
-/** Everything that goes into a snapshot or has to fit it. */
+/** Hash of everything that goes into a snapshot or must match it. */
 async function keyOf(sources: Sources): Promise<string> {
   const hash = createHash("sha256").update(JSON.stringify([sources.versions, process.platform, process.arch]));
-  const hostFiles = (await readdir(sources.hostDir)).sort().map((name) => join(sources.hostDir, name));
+  const hostFiles = (await readdir(sources.hostDir, { recursive: true }))
+    .filter((name) => extname(name) !== "")
+    .sort()
+    .map((name) => join(sources.hostDir, name));
   for (const file of [...hostFiles, ...sources.pythonFiles.map(({ file }) => file)]) {
     hash.update(await readFile(file)).update("\0");
   }
   return `${sources.versions.pyodide}-${hash.digest("hex").slice(0, 16)}`;
 }
 
-/** Guards against a file cut short by a full disk or a crash, not against somebody who can write here. */
+/** Detects a file truncated by a full disk or a crash. Not a protection against attackers who can write here. */
 async function isWhole(folder: string): Promise<boolean> {
   try {
     const [snapshot, checksum] = await Promise.all([
@@ -138,7 +141,7 @@ async function isWhole(folder: string): Promise<boolean> {
   }
 }
 
-/** Builds aside and moves into place, so that two processes can do so at once: the second one finds the place taken. */
+/** Builds in a draft folder and moves it into place. Of two processes at once, the second one finds the place taken. */
 async function build(sources: Sources, { folder, ...options }: BuildOptions & { folder: string }): Promise<void> {
   const draft = `${folder}.${randomBytes(6).toString("hex")}`;
   const denoDir = join(draft, "deno-dir");

@@ -4,14 +4,18 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CellwrightError } from "../../errors.ts";
 
-/** Deno runs our host files as they stand: TypeScript from `src`, what tsc made of it from `dist`. */
+/** Deno runs our host files directly: TypeScript in `src`, compiled JavaScript in `dist`. */
 const EXTENSION = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
 
-const hostDir = fileURLToPath(new URL("./host/", import.meta.url));
-const preludeDir = fileURLToPath(new URL("../prelude/", import.meta.url));
+const denoDir = fileURLToPath(new URL("./deno/", import.meta.url));
+const pythonDir = fileURLToPath(new URL("../python/wasm/", import.meta.url));
+const preludeDir = fileURLToPath(new URL("../python/prelude/", import.meta.url));
 
-/** Python modules of the snapshot, each after those it imports. */
+/** Python modules of the snapshot, in import order. */
 const pythonModules: [name: string, folder: string][] = [
+  ["interrupts", pythonDir],
+  ["cell_output", preludeDir],
+  ["exception_text", preludeDir],
   ["mime", preludeDir],
   ["value_json", preludeDir],
   ["variables", preludeDir],
@@ -26,16 +30,16 @@ const pythonModules: [name: string, folder: string][] = [
   ["great_tables_pages", preludeDir],
   ["pil_pictures", preludeDir],
   ["plots", preludeDir],
-  ["needs", hostDir],
-  ["output", hostDir],
-  ["showing", hostDir],
-  ["failure", hostDir],
-  ["source", hostDir],
-  ["refusals", hostDir],
-  ["runner", hostDir],
+  ["needs", pythonDir],
+  ["output", pythonDir],
+  ["showing", pythonDir],
+  ["failure", pythonDir],
+  ["source", pythonDir],
+  ["refusals", pythonDir],
+  ["runner", pythonDir],
 ];
 
-/** What runs outside our own process, by real path: permission lists do not follow links. */
+/** Files that run outside the server process, as real paths: Deno's permissions do not follow links. */
 export interface Sources {
   denoFile: string;
   pyodideDir: string;
@@ -43,13 +47,13 @@ export interface Sources {
   supervisorFile: string;
   snapshotBuilderFile: string;
   pythonFiles: { module: string; file: string }[];
-  /** Part of the snapshot's name: a snapshot is only good for the versions that made it. */
+  /** Part of the snapshot's name: a snapshot is valid only for the versions that made it. */
   versions: { deno: string; pyodide: string };
 }
 
 export function findSources(): Sources {
   const require = createRequire(import.meta.url);
-  const realHostDir = realpathSync(hostDir);
+  const realHostDir = realpathSync(denoDir);
   const pyodidePackage = require.resolve("pyodide/package.json");
   return {
     denoFile: findDeno(require),
@@ -68,7 +72,7 @@ export function findSources(): Sources {
   };
 }
 
-/** Deno's own program. The `deno` package only has a Node script around it, a process more between us and the kernel. */
+/** Deno's binary. The `deno` package only has a Node wrapper script, which would be one more process. */
 function findDeno(require: NodeJS.Require): string {
   const target = `${process.platform}-${process.arch}${process.platform === "linux" ? "-glibc" : ""}`;
   try {

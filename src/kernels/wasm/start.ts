@@ -1,13 +1,13 @@
 import { lstat, mkdir, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
-import { grantsAround } from "../../jail/landlock.ts";
-import type { HeldPlaces, ObeyedPlaces } from "../../jail/obeyed-places.ts";
+import { grantsAround } from "../../isolation/mounts/landlock.ts";
+import type { HeldPaths, ObeyedPaths } from "../../isolation/protected/obeyed-paths.ts";
 import type { Log } from "../../log.ts";
 import type { WarmSlot } from "../kernel.ts";
 import { deferred, readyInTime } from "../starting.ts";
+import type { Report } from "./deno/frames.ts";
 import { createDenoDir } from "./deno-dir.ts";
-import type { Report } from "./host/frames.ts";
 import { WasmKernel } from "./kernel.ts";
 import type { KernelPackagesParts } from "./kernel-packages.ts";
 import { type DenoIsolation, planLaunch } from "./launch.ts";
@@ -26,35 +26,35 @@ export interface KernelStart {
   memoryMb: number;
   diskMb: number;
   isolation: DenoIsolation | undefined;
-  walls: string[];
-  /** For a workspace that is the user's folder: what hosts obey in it. */
-  obeyed?: ObeyedPlaces | undefined;
-  /** What also runs outside of jails, wherever it is. */
+  layers: string[];
+  /** For a workspace in a user's folder: the files in it that other programs obey. */
+  obeyed?: ObeyedPaths | undefined;
+  /** Paths of programs that also run outside of jails, wherever they are. */
   protectedPaths?: string[] | undefined;
-  /** Folders of the user's that code may read. */
+  /** User folders that code may read. */
   readable: Readable[];
   notes: string[];
   packages?: Omit<KernelPackagesParts, "ask" | "siteDir"> | undefined;
-  /** Packages that are there from the start. */
+  /** Packages that are installed from the start. */
   image?: Image | undefined;
   startTimeoutMs: number;
   signal: AbortSignal;
   log: Log;
 }
 
-/** Starts one kernel from the snapshot. Whatever ends the start early leaves no process and no temporary folder. */
+/** Starts one kernel from the snapshot. A failed start leaves no process and no temporary folder behind. */
 export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const { slot, signal, log } = options;
   signal.throwIfAborted();
   const siteDir = join(slot.runDir, "site");
   for (const folder of [slot.workspaceDir, siteDir]) await makeFolder(folder);
-  // In a jail a link that leads out leads nowhere; Deno alone follows it.
+  // In a jail, a link that points outside leads nowhere; Deno without a jail would follow it.
   const sweep = options.isolation ? undefined : () => sweepLinks(slot.workspaceDir, log);
   await sweep?.();
   const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
   const [workspaceDir, realSiteDir] = await Promise.all([realpath(slot.workspaceDir), realpath(siteDir)]);
   const imageDir = options.image && (await realpath(options.image.siteDir));
-  // Without mounts Deno's own rules do it alone, and they need nothing to be there.
+  // Without mounts, Deno's own rules apply, and those do not need the files to exist.
   const held = hasMounts(options) ? await options.obeyed?.hold([workspaceDir]) : undefined;
   const readOnly = await readOnlyPaths(options, workspaceDir, held);
   const launch = planLaunch({
@@ -77,9 +77,8 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
 
   const ready = deferred<string>();
   let receive = (report: Report): void => {
-    if (report.type === "ready") ready.resolve(report.python);
-    else if (report.type === "failed") ready.reject(startFailed(report.message));
-    else if (report.type === "broken") ready.reject(startFailed(report.reason));
+    if (report.type === "ready") ready.resolve(report.value);
+    else if (report.type === "failed" || report.type === "broken") ready.reject(startFailed(report.value));
   };
   const process = startProcess(launch, (report) => receive(report), log);
   held?.onLost((reason) => process.kill(reason));
@@ -103,10 +102,10 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       folders: [slot.workspaceDir, denoDir],
       isBusy: () => kernel.busy,
       isHeldBack: () => process.paused,
-      ping: () => void process.send({ op: "ping" }),
-      condemn: (reason) => process.kill(reason),
+      ping: () => process.ping(),
+      kill: (reason) => process.kill(reason),
     });
-    const info = describe(python, options.walls, options.notes);
+    const info = describe(python, options.layers, options.notes);
     const kernel = new WasmKernel({
       info,
       process,
@@ -127,10 +126,10 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
 }
 
 /**
- * What code may only read, relative to the workspace. Of `.git` all of it: there is no git here whose commits would need
- * the rest. Deno alone lets folders above a path be renamed, so without mounts it is the topmost one that is closed.
+ * Read-only paths, relative to the workspace. All of `.git`, because no git runs here that would have to commit. Deno's
+ * rules let code rename folders above a denied path, so without mounts the topmost folder is read-only.
  */
-async function readOnlyPaths(options: KernelStart, workspaceDir: string, held?: HeldPlaces): Promise<string[]> {
+async function readOnlyPaths(options: KernelStart, workspaceDir: string, held?: HeldPaths): Promise<string[]> {
   const { obeyed, protectedPaths = [] } = options;
   const roots = held?.roots ?? obeyed?.rootsOf([workspaceDir]) ?? [];
   const real = await Promise.all(protectedPaths.map((path) => realpath(path).catch(() => "")));
@@ -150,7 +149,7 @@ function hasMounts({ isolation }: KernelStart): boolean {
   return isolation?.tier === "namespaces";
 }
 
-/** An earlier kernel's code may have put a file in place of its folder. */
+/** Code of an earlier kernel may have replaced its folder by a file. */
 async function makeFolder(folder: string): Promise<void> {
   const found = await lstat(folder).catch(() => undefined);
   if (found && !found.isDirectory()) await rm(folder, { force: true });
@@ -163,16 +162,16 @@ async function sweepLinks(workspaceDir: string, log: Log): Promise<void> {
     log.warn(`${removed} symbolic links were removed from ${workspaceDir}: without a jail they lead out`);
 }
 
-export function describe(python: string, walls: string[], notes: string[]): WasmKernel["info"] {
+export function describe(python: string, layers: string[], notes: string[]): WasmKernel["info"] {
   const description = `Python ${python} (Pyodide, WebAssembly)`;
-  return { provider: "wasm", language: "python", description, walls, ...(notes.length > 0 ? { notes } : {}) };
+  return { provider: "wasm", language: "python", description, layers, ...(notes.length > 0 ? { notes } : {}) };
 }
 
 function startFailed(detail: string): CellwrightError {
   return new CellwrightError("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
 }
 
-/** Why a process is gone, for people. V8 ends itself with SIGTRAP when its heap is full. */
+/** Why a process exited, for users. V8 aborts with SIGTRAP when its heap is full. */
 function closedReason(exit: ProcessExit): string {
   if (exit.reason) return exit.reason;
   if (exit.signal === "SIGTRAP") return "The kernel ran out of memory: its JavaScript heap is full.";

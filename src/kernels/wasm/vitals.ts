@@ -1,12 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
-/** What a process says of itself that it uses. */
+/** Resource use that a process reports about itself. */
 export interface Vitals {
   rssBytes: number;
   cpuMs: number;
 }
 
-/** Nothing: the process is gone, or this system has no `/proc`. */
+/** Undefined: the process is gone, or this system has no `/proc`. */
 export function readRssBytes(pid: number): number | undefined {
   try {
     const rss = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
@@ -16,7 +16,7 @@ export function readRssBytes(pid: number): number | undefined {
   }
 }
 
-/** All bytes that a process has written so far; 0 where that cannot be known. */
+/** All bytes that a process has written so far; 0 if unknown. */
 export function writtenBytes(pid: number): number {
   try {
     return Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, "latin1"))?.[1] ?? 0);
@@ -25,7 +25,7 @@ export function writtenBytes(pid: number): number {
   }
 }
 
-/** The folder of the thread in which Deno runs the first worker of a process. Nothing where there is no `/proc`. */
+/** The `/proc` folder of the thread that runs a process's first Deno worker. Undefined without `/proc`. */
 export function findWorkerThread(pid: number): string | undefined {
   try {
     for (const thread of readdirSync(`/proc/${pid}/task`)) {

@@ -1,45 +1,47 @@
-import { diskUse, namelessBytes } from "../../jail/disk-use.ts";
+import { diskUse, namelessBytes } from "../../isolation/limits/disk-use.ts";
 import { OLD_SPACE_MB } from "./launch.ts";
 import { findWorkerThread, readRssBytes, threadIsGone, type Vitals, writtenBytes } from "./vitals.ts";
 
-/** While a cell runs, or something that it left behind writes: a fast disk takes 30 MB in this time. */
+/** Check interval while a cell runs, or its leftovers write: a fast disk writes 30 MB in this time. */
 const BUSY_LOOK_MS = 100;
-/** Between cells. Eight idle sessions cost the server 350 ms of a processor in 20 s, 120 ms with a look each second. */
+/** Check interval between cells. Eight idle sessions cost 350 ms of CPU time in 20 s (120 ms with 1 s). */
 const IDLE_LOOK_MS = 250;
 const PING_MS = 250;
 const IDLE_PING_MS = 1_000;
-/** Deno and Pyodide themselves, with room: an idle kernel takes 180 MB. */
+/** Memory of Deno and Pyodide themselves, with slack: an idle kernel takes 180 MB. */
 const OWN_MB = 300;
-/** Where there is no `/proc` to see the worker's thread in: silent for so long without using the processor is dead. */
+/** Without `/proc` to see the worker's thread: a worker is dead if it is silent this long without using the CPU. */
 const SILENCE_MS = 1_500;
-/** Threads also go first when the whole process ends, which then says why; with a gigabyte to give back it takes long. */
+/** Grace period: when a whole process exits, its threads go first, and freeing a gigabyte takes long. */
 const DYING_MS = 1_000;
 const SILENT_CPU_MS = 30;
-/** Between two measurements of the disk, unless half of what was left has been written since. */
+/** Ping timeout: after this, user code has taken over the supervisor's stdin or stopped its thread. */
+const NO_PULSE_MS = 30_000;
+/** Minimum interval of disk scans, unless half of the remaining space has been written since. */
 const DISK_LOOK_MS = 500;
-/** The disk is measured for at most a tenth of the time. */
+/** Disk scans take at most a tenth of the time. */
 const DISK_LOOK_SHARE = 10;
-/** How far a folder may be over its limit: Python is refused at the limit, so this is somebody who went around it. */
+/** Tolerance above the limit. Python gets an error at the limit, so code beyond it has bypassed the quota. */
 const DISK_SLACK_BYTES = 32 * 1024 * 1024;
 
-/** Between cells a kernel writes next to nothing; more than this is worth a look at the disk. */
+/** Between cells a kernel writes hardly anything; more than this triggers a disk scan. */
 const WRITTEN_SLACK_BYTES = 1024 * 1024;
 
 export interface Watched {
   pid: number;
   memoryMb: number;
   diskMb: number;
-  /** All that the kernel can write to. */
+  /** All folders that the kernel can write to. */
   folders: string[];
   isBusy(): boolean;
-  /** Nothing is read from the kernel at the moment, so its silence says nothing. */
+  /** Reading from the kernel is paused, so its silence means nothing. */
   isHeldBack(): boolean;
   ping(): void;
-  /** Called once, with a sentence. */
-  condemn(reason: string): void;
+  /** Called once, with the reason as a sentence. */
+  kill(reason: string): void;
 }
 
-/** Ends what V8's and Pyodide's own limits do not: JavaScript buffers, a worker that died in silence, a full disk. */
+/** Enforces limits that V8 and Pyodide lack: JavaScript buffers, a worker that died silently, a full disk. */
 export class Watchdog {
   readonly #watched: Watched;
   readonly #rssLimitMb: number;
@@ -49,6 +51,7 @@ export class Watchdog {
   #goneSince: number | undefined;
   #pingedAt = 0;
   #aliveAt = performance.now();
+  #heardAt = performance.now();
   #cpuWhenAliveMs = 0;
   #reported: Vitals | undefined;
   #isLookingAtDisk = false;
@@ -69,7 +72,7 @@ export class Watchdog {
 
   async start(): Promise<void> {
     this.#schedule();
-    // What is in the folders already is not this kernel's doing, and must not be its end.
+    // Files from before must not end this kernel.
     const used = await diskUse(this.#watched.folders, Number.POSITIVE_INFINITY);
     this.#diskLimitBytes = Math.max(this.#diskLimitBytes, used + DISK_SLACK_BYTES);
   }
@@ -82,12 +85,13 @@ export class Watchdog {
   /** The supervisor answered a ping. */
   heard(pulse: Vitals & { alive: boolean }): void {
     this.#reported = pulse;
+    this.#heardAt = performance.now();
     if (!pulse.alive) return;
     this.#aliveAt = performance.now();
     this.#cpuWhenAliveMs = pulse.cpuMs;
   }
 
-  /** A cell begins: from now on look more often. */
+  /** A cell begins: check more often. */
   cellBegins(): void {
     this.#diskMayHaveGrown = true;
     clearTimeout(this.#timer);
@@ -104,7 +108,7 @@ export class Watchdog {
     if (this.#stopped) return;
     const reason = this.#memoryReason() ?? this.#silenceReason();
     if (reason) {
-      this.#condemn(reason);
+      this.#kill(reason);
       return;
     }
     this.#ping();
@@ -113,7 +117,7 @@ export class Watchdog {
     this.#schedule();
   }
 
-  /** Between cells less often than there are looks: it wakes both threads of the kernel. */
+  /** Between cells less often than the checks: a ping wakes both threads of the kernel. */
   #ping(): void {
     const pauseMs = this.#watched.isBusy() ? PING_MS : IDLE_PING_MS;
     if (performance.now() - this.#pingedAt < pauseMs) return;
@@ -128,6 +132,8 @@ export class Watchdog {
   }
 
   #silenceReason(): string | undefined {
+    if (this.#watched.isHeldBack()) this.#heardAt = performance.now();
+    if (performance.now() - this.#heardAt > NO_PULSE_MS) return NO_PULSE;
     if (this.#workerThread) {
       if (!threadIsGone(this.#workerThread)) return undefined;
       this.#goneSince ??= performance.now();
@@ -138,13 +144,13 @@ export class Watchdog {
     return silent && this.#reported.cpuMs - this.#cpuWhenAliveMs < SILENT_CPU_MS ? SILENT_END : undefined;
   }
 
-  /** After a cell, and while one runs. A timer that a cell left behind can write, too. */
+  /** After a cell, and while one runs. A timer of an earlier cell can write, too. */
   #diskIsDue(): boolean {
     if (this.#isLookingAtDisk) return false;
     if (!this.#diskMayHaveGrown && this.#writtenSince <= WRITTEN_SLACK_BYTES) return false;
     const isUrgent = this.#writtenSince > this.#diskLeftBytes / 2;
     const pauseMs = Math.max(isUrgent ? BUSY_LOOK_MS : DISK_LOOK_MS, this.#diskLookMs * DISK_LOOK_SHARE);
-    // Timers are not exact: one that comes a little early would otherwise cost a whole turn.
+    // Timers are not exact: one that fires slightly early would otherwise skip a whole interval.
     return performance.now() - this.#diskLookedAt > pauseMs * 0.9;
   }
 
@@ -160,15 +166,16 @@ export class Watchdog {
     this.#diskLeftBytes = this.#diskLimitBytes - used;
     this.#isLookingAtDisk = false;
     if (this.#diskLeftBytes < 0) {
-      this.#condemn(`The kernel was ended because its files grew beyond the limit of ${diskMb} MB.`);
+      this.#kill(`The kernel was ended because its files grew beyond the limit of ${diskMb} MB.`);
     }
   }
 
-  #condemn(reason: string): void {
+  #kill(reason: string): void {
     if (this.#stopped) return;
     this.stop();
-    this.#watched.condemn(reason);
+    this.#watched.kill(reason);
   }
 }
 
-const SILENT_END = "The kernel's interpreter ended without a word, by an exit or an error in its event loop.";
+const NO_PULSE = "The kernel was ended because its process no longer answers.";
+const SILENT_END = "The interpreter exited unexpectedly: an exit, or an error in its event loop.";

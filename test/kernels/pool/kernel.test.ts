@@ -4,15 +4,15 @@ import type { ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { NOT_RUN_HEADER } from "../../../src/execution.ts";
+import { Sessions } from "../../../src/engine/sessions/sessions.ts";
 import { Sandbox } from "../../../src/kernels/pool/client.ts";
 import { createPoolProvider } from "../../../src/kernels/pool/provider.ts";
 import { createLog } from "../../../src/log.ts";
-import { Sessions } from "../../../src/session/sessions.ts";
-import { openMemoryStore } from "../../../src/store/memory.ts";
-import { openLocalWorkspace } from "../../../src/workspace/local.ts";
+import { NOT_RUN_HEADER } from "../../../src/sandbox/protocol.ts";
+import { openLocalWorkspace } from "../../../src/workspace/local/workspace.ts";
 import { failure, result, run, text } from "../../contracts/kernel.ts";
 import { type FakeSandbox, json, startFakeSandbox, success } from "../../support/fake-sandbox.ts";
+import { openMemoryStore } from "../../support/memory-store.ts";
 
 const PNG = "iVBORw0KGgo=";
 const log = createLog("silent");
@@ -165,7 +165,7 @@ describe("a reply", () => {
     for (const [error, name, message] of [
       ["No code provided", "Error", "No code provided"],
       ["KeyError", "KeyError", ""],
-      [undefined, "Error", expect.stringContaining("does not say")],
+      [undefined, "Error", expect.stringContaining("gave no reason")],
     ] as const) {
       sandbox.answer = json({ status: "error", error, output });
       const events = await run(kernel, "1");
@@ -248,7 +248,7 @@ describe("sessions of a pool", () => {
     const session = await sessions.create("me");
     const { status, outputs } = await session.execute("1").finished;
     expect(status).toBe("error");
-    expect(outputs).toMatchObject([{ name: "SandboxError", message: expect.stringContaining("not sent again") }]);
+    expect(outputs).toMatchObject([{ name: "SandboxError", message: expect.stringContaining("not retried") }]);
     expect([first.codes(), second.codes()]).toEqual([["1"], []]);
     expect(statusOf(first)?.error_count).toBe(1);
     first.answer = success({});

@@ -31,7 +31,7 @@ async function startProvider(config: Partial<PoolConfig>) {
   return { nameFor, seen };
 }
 
-test("sandboxes know sessions of two tenants by two names, also with --plain-names", async () => {
+test("sandboxes know sessions of two tenants by two names, also where they are sent", async () => {
   const { nameFor } = await startProvider({ plainNames: true });
   const [ann, bob] = [await nameFor("ann", "report"), await nameFor("bob", "report")];
   expect(ann).toMatch(/^tenant-[0-9a-f]{32}$/);
@@ -48,7 +48,7 @@ test("the local owner's names stay as they are, so that other clients can share 
   expect(await nameFor(undefined, "report")).toBe("report");
 });
 
-test("without --plain-names no name is sent at all", async () => {
+test("natively no name is sent at all", async () => {
   const { nameFor } = await startProvider({});
   expect(await nameFor("ann", "report")).toMatch(/^s1-[0-9a-f]{12}$/);
 });

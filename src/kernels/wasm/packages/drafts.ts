@@ -4,10 +4,10 @@ import { join } from "node:path";
 import type { Log } from "../../../log.ts";
 import { announce, isPresent } from "./presence.ts";
 
-/** A folder without an owner's file is either this new or a leftover. */
+/** Age above which a folder without an owner file is a leftover. */
 const NEW_MS = 60_000;
 
-/** Where one image is being made: nobody looks for images here. */
+/** Folder in which one image is built; images are not searched here. */
 export interface Draft {
   folder: string;
   /** Becomes the image. */
@@ -39,7 +39,7 @@ export async function createDraft(draftsDir: string, log: Log): Promise<Draft> {
   };
 }
 
-/** Removes what builders left behind that were killed in the middle. */
+/** Removes drafts of builders that were killed. */
 export async function removeDeadDrafts(draftsDir: string, log: Log): Promise<void> {
   for (const name of await readdir(draftsDir).catch(() => [])) {
     const folder = join(draftsDir, name);

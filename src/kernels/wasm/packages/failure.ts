@@ -1,7 +1,7 @@
 import { CellwrightError } from "../../../errors.ts";
-import type { InstallFailure } from "../host/install-frames.ts";
+import type { InstallFailure } from "../deno/install/frames.ts";
 
-/** Failures that one message names; the rest are counted. */
+/** Failures named in one message; the rest is only counted. */
 const MAX_NAMED = 6;
 
 export function packageError(message: string, hint: string, cause?: unknown): CellwrightError {
@@ -46,7 +46,7 @@ const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => 
   },
   hash: {
     why: ({ name, detail }) => `${name} was refused: ${detail} is not the file that was promised, its hash differs`,
-    hint: "Somebody between here and the server may have changed it. Try again; if it stays, do not trust that server.",
+    hint: "It may have been altered in transit. Try again; if that does not help, do not trust this server.",
   },
   address: {
     why: ({ name, detail }) => `${name} is wanted from an address of its own, ${detail}, which is not fetched from`,
@@ -66,7 +66,7 @@ const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => 
   },
 };
 
-/** One error for all that stands in the way; the first is the one to begin with. */
+/** One error for all failures; the hint is that of the first. */
 export function failureOf(failures: InstallFailure[], requirements: string[]): CellwrightError {
   const grouped = groups(failures);
   const [first] = grouped;
@@ -78,7 +78,7 @@ export function failureOf(failures: InstallFailure[], requirements: string[]): C
   return packageError(`Cannot install ${requirements.join(", ")}. ${sentences.join(" ")}`, kinds[first.kind].hint);
 }
 
-/** Packages that fail for the same reason and are needed by the same ones, as one failure with all names. */
+/** Merges failures with the same reason and the same dependents into one with all names. */
 function groups(failures: InstallFailure[]): InstallFailure[] {
   const byReason = new Map<string, InstallFailure & { names: string[] }>();
   for (const failure of failures) {
@@ -90,7 +90,7 @@ function groups(failures: InstallFailure[]): InstallFailure[] {
   return [...byReason.values()].map((group) => ({ ...group, name: listed(group.names) }));
 }
 
-/** Failures whose sentence speaks of nothing but names. */
+/** Failures whose message contains nothing but names and the detail. */
 const groupedKinds: InstallFailure["kind"][] = ["not_found", "distribution_unreachable", "index_unreachable"];
 
 /** `a, b and c`. */

@@ -3,19 +3,19 @@ import { chmodSync, lstatSync } from "node:fs";
 import { lstat, open, readdir, readFile, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { ResolvedPackage } from "../host/install-frames.ts";
+import type { ResolvedPackage } from "../deno/install/frames.ts";
 import type { Sources } from "../sources.ts";
 
-/** Part of every id: raise it when images are made in another way. */
+/** Part of every id: increase it when the way of building images changes. */
 const FORMAT = 1;
 const MANIFEST = "image.json";
-/** Files looked at before others get their turn: about a millisecond. */
+/** Files per turn of the event loop: about a millisecond. */
 const BATCH = 256;
 
-/** Packages, unpacked and compiled, in a folder that never changes. */
+/** Unpacked and compiled packages in a folder that never changes. */
 export interface Image {
   id: string;
-  /** What goes on `sys.path`. */
+  /** Folder for `sys.path`. */
   siteDir: string;
   packages: { name: string; version: string; source: ResolvedPackage["source"] }[];
   requirements: string[];
@@ -23,7 +23,7 @@ export interface Image {
   sizeBytes: number;
 }
 
-/** Written last: a folder without it, or with another hash than its own, is no image. */
+/** Written last: a folder without it, or with a wrong hash in it, is not an image. */
 interface Manifest {
   format: number;
   id: string;
@@ -37,14 +37,14 @@ export interface SealedImage extends Image {
   files: [path: string, sizeBytes: number][];
 }
 
-/** The same packages for the same interpreter are the same image, whoever asked for them in whatever words. */
+/** The same packages for the same interpreter are the same image, however the requirements are written. */
 export function imageId(lock: ResolvedPackage[], sources: Sources): string {
   const packages = lock.map(({ name, version, sha256 }) => [name, version, sha256]).sort();
   const parts = JSON.stringify([FORMAT, sources.versions, packages]);
   return createHash("sha256").update(parts).digest("hex").slice(0, 24);
 }
 
-/** Makes an image of a folder with a `site` in it. */
+/** Turns a folder with a `site` into an image. */
 export async function seal(
   folder: string,
   { id, lock, requirements }: { id: string; lock: ResolvedPackage[]; requirements: string[] },
@@ -66,7 +66,7 @@ export async function seal(
   await writeThrough(join(folder, MANIFEST), `${hashOf(text)}\n${text}`);
 }
 
-/** The image in a folder, when it is whole: each file is there and as long as it was. */
+/** The image in a folder, if it is complete: every file exists and has its recorded size. */
 export async function openImage(folder: string): Promise<SealedImage | undefined> {
   const manifest = await readManifest(folder);
   if (!manifest) return undefined;
@@ -79,14 +79,14 @@ export async function openImage(folder: string): Promise<SealedImage | undefined
   return { ...describe(folder, manifest), files: manifest.files };
 }
 
-/** What the manifest says, without looking at the files. */
+/** Reads the manifest, without checking the files. */
 export async function describeImage(folder: string): Promise<(Image & { usedMs: number }) | undefined> {
   const manifest = await readManifest(folder);
   const found = await lstat(join(folder, MANIFEST)).catch(() => undefined);
   return manifest && found ? { ...describe(folder, manifest), usedMs: found.mtimeMs } : undefined;
 }
 
-/** Notes that the image is used, for pruning. */
+/** Records the time of use, for pruning. */
 export async function touchImage(folder: string): Promise<void> {
   const now = new Date();
   await utimes(join(folder, MANIFEST), now, now).catch(() => {});
@@ -112,7 +112,7 @@ async function readManifest(folder: string): Promise<Manifest | undefined> {
   return manifest.format === FORMAT && manifest.id === basename(folder) ? manifest : undefined;
 }
 
-/** On the disk, not only in the system's memory: a power cut must not leave a manifest without its content. */
+/** Synced to disk: a power cut must not leave a manifest without content. */
 async function writeThrough(path: string, text: string): Promise<void> {
   const file = await open(path, "wx", 0o644);
   try {

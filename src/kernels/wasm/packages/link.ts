@@ -6,13 +6,13 @@ import { normalName } from "../../../packages/requirement.ts";
 import { packageError } from "./failure.ts";
 import { type Image, openImage } from "./image.ts";
 
-/** Files linked before others get their turn: some milliseconds. One by one and asynchronously takes ten times longer. */
+/** Files per turn of the event loop: some milliseconds. Linking asynchronously, one by one, takes ten times longer. */
 const BATCH = 256;
 
 /**
- * Puts an image's packages into a session's own `site` folder, where they can be imported at once. Links cost no space
- * and survive the image. A file that is there stays as it is; another version of a package is an error, before anything
- * was changed.
+ * Hard-links an image's packages into a session's `site` folder, where they can be imported at once. Links take no
+ * space and survive the image. Existing files are kept. Another version of a package is an error, reported before
+ * anything changes.
  */
 export async function linkInto(image: Image, siteDir: string): Promise<void> {
   const sealed = await openImage(dirname(image.siteDir));
@@ -20,9 +20,9 @@ export async function linkInto(image: Image, siteDir: string): Promise<void> {
   const [there, wanted] = await Promise.all([installedIn(siteDir), installedIn(image.siteDir)]);
   const clashes = [...wanted].filter(([name, version]) => (there.get(name) ?? version) !== version);
   if (clashes.length > 0) {
-    const told = clashes.map(([name, version]) => `${name} ${there.get(name)}, and ${version} is wanted`);
+    const conflicts = clashes.map(([name, version]) => `${name} ${there.get(name)}, and ${version} is wanted`);
     throw packageError(
-      `This session already has ${told.join("; ")}.`,
+      `This session already has ${conflicts.join("; ")}.`,
       "Reset the session to install other versions; its variables are lost, its files stay.",
     );
   }
@@ -32,7 +32,7 @@ export async function linkInto(image: Image, siteDir: string): Promise<void> {
     for (const folder of new Set(paths.map((path) => dirname(path)))) {
       mkdirSync(join(siteDir, folder), { recursive: true, mode: 0o755 });
     }
-    // A package's metadata last: it is what says that the package is there.
+    // A package's metadata last: it marks the package as installed.
     const isMetadata = (path: string) => path.includes(".dist-info/");
     const ordered = [...paths.filter((path) => !isMetadata(path)), ...paths.filter(isMetadata)];
     for (const [index, path] of ordered.entries()) {
@@ -46,7 +46,7 @@ export async function linkInto(image: Image, siteDir: string): Promise<void> {
   }
 }
 
-/** False when a file of that name is there. */
+/** False if the target exists. */
 function linkFile(from: string, to: string): boolean {
   try {
     linkSync(from, to);
@@ -54,7 +54,7 @@ function linkFile(from: string, to: string): boolean {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "EEXIST") return false;
-    // Another disk, a system without links, or a file with as many links as it can have.
+    // Another disk, a file system without hard links, or too many links to the file.
     if (!["EXDEV", "EPERM", "ENOTSUP", "EMLINK", "ENOSYS"].includes(code ?? "")) throw error;
   }
   try {
@@ -66,7 +66,7 @@ function linkFile(from: string, to: string): boolean {
   }
 }
 
-/** Packages and versions, by the names of their metadata folders. */
+/** Packages and versions, from the names of their metadata folders. */
 async function installedIn(siteDir: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for (const name of await readdir(siteDir).catch(() => [])) {

@@ -1,6 +1,6 @@
-import type { Distribution } from "./distribution.ts";
+import type { Distribution } from "./build/distribution.ts";
 
-/** Modules whose package has another name and is not in Pyodide's lock, or is better known under this one. */
+/** Modules whose package has a different name and is not in Pyodide's lock, or is better known under this one. */
 const known: Record<string, string> = {
   attr: "attrs",
   bs4: "beautifulsoup4",
@@ -33,10 +33,10 @@ const known: Record<string, string> = {
   zmq: "pyzmq",
 };
 
-/** Modules that are part of Pyodide or of a browser, or that many packages share: no package has their name. */
+/** Modules of Pyodide or of a browser, and namespaces shared by many packages: no package has their name. */
 const notPackages = new Set(["js", "pyodide", "pyodide_js", "azure", "win32api", "win32com", "pywintypes"]);
 
-/** The package that provides a top-level module; undefined for names that cannot be one's. */
+/** The package that provides a top-level module; undefined for names that cannot be a package's. */
 export function packageOf(module: string, distribution: Distribution): string | undefined {
   if (!/^[A-Za-z][A-Za-z0-9_]*$/.test(module)) return undefined;
   if (known[module]) return known[module];

@@ -7,32 +7,32 @@ import type { Log } from "../../../log.ts";
 import { configuredIndex, type IndexAddress, pipIndex } from "../../../packages/index-address.ts";
 import { normalName, normalRequirements } from "../../../packages/requirement.ts";
 import type { Sources } from "../sources.ts";
-import { buildImage, removeImage, snapshotName } from "./build.ts";
-import { type Distribution, readDistribution } from "./distribution.ts";
-import type { SilentHosts } from "./downloads.ts";
+import { buildImage, removeImage, snapshotName } from "./build/build.ts";
+import { type Distribution, readDistribution } from "./build/distribution.ts";
+import type { SilentHosts } from "./build/downloads.ts";
+import { networkEnv } from "./build/network-env.ts";
+import { readWheelFolder } from "./build/wheel-folder.ts";
 import { describeImage, type Image, openImage, type SealedImage, touchImage } from "./image.ts";
 import { packageOf } from "./module-names.ts";
-import { networkEnv } from "./network-env.ts";
 import { announce } from "./presence.ts";
 import { type Caller, createSharedWork } from "./shared-work.ts";
-import { readWheelFolder } from "./wheel-folder.ts";
 
 export { requirementsOf } from "../../../packages/script-block.ts";
 export type { Image } from "./image.ts";
 export { linkInto } from "./link.ts";
 
-/** For how long a failure is believed by those who only guess that there is such a package. */
+/** How long a failure is cached for requests that only guess a package's name. */
 const FAILURE_MS = 60_000;
 
-/** How often we look whether another process has finished the image that we want, too. */
+/** Poll interval while another process builds the same image. */
 const LOOK_AGAIN_MS = 250;
 
 export interface PackagesConfig {
-  /** Images live in `images/<id>` below it, what is needed to make them in `packages`. */
+  /** Images are in `images/<id>` below it, the files for building them in `packages`. */
   cacheDir: string;
-  /** A folder of wheels, looked into first. */
+  /** A local folder of wheels, searched first. */
   packageDir?: string | undefined;
-  /** Where the files of Pyodide's distribution are; as usual, when left out. */
+  /** Address of Pyodide's distribution; absent: the default. */
   pyodideBaseUrl?: string | undefined;
   packageIndex?: string | undefined;
   /** For the index, the proxy and the certificates. */
@@ -43,23 +43,23 @@ export interface PackagesConfig {
 export interface ImageOptions {
   signal: AbortSignal;
   progress?: ((message: string) => void) | undefined;
-  /** Packages that the session has already: the image has the same versions of them, if it needs them. */
+  /** Packages that the session already has: if the image needs them, it has the same versions. */
   keep?: { name: string; version: string }[] | undefined;
-  /** It is not tried again what has just failed: that takes seconds. */
+  /** The package name is a guess: a recent failure is not retried, because that takes seconds. */
   isGuess?: boolean | undefined;
 }
 
 export interface Packages {
-  /** The image that satisfies these requirements, made if there is none. Those who ask at the same time share the making. */
+  /** The image that satisfies these requirements, built if necessary. Concurrent callers share one build. */
   image(requirements: string[], options: ImageOptions): Promise<Image>;
   /** The package that provides a top-level module; undefined for names that cannot be a package's. */
   distributionFor(module: string): string | undefined;
   /** Whether Pyodide's own distribution has a package of this name. */
   isKnown(name: string): boolean;
   list(): Promise<Image[]>;
-  /** Removes images that nobody asked for in so long, and returns them. */
+  /** Removes images that were unused for this long, and returns them. */
   prune(options: { unusedForMs: number }): Promise<Image[]>;
-  /** Ends installers on their way. */
+  /** Stops running installers. */
   dispose(): Promise<void>;
 }
 
@@ -85,7 +85,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
     return knownIndex;
   };
 
-  /** The image of an earlier request in the same words, if it is still whole. */
+  /** The image of an earlier identical request, if it is still complete. */
   const remembered = async (key: string): Promise<SealedImage | undefined> => {
     const id = await readFile(join(requestsDir, key), "utf8").catch(() => "");
     if (!/^[0-9a-f]+$/.test(id)) return undefined;
@@ -110,7 +110,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
       const constraints = keep.map(({ name, version }) => `${name}==${version}`).sort();
       const wheels = await readWheelFolder(config.packageDir);
       const { url, hash } = distribution();
-      // What pip is configured to is left out: to ask it takes longer than everything else here.
+      // Without pip's configured index: asking pip takes longer than everything else here.
       const places = [wheels.fingerprint, url, hash, configuredIndex(config.packageIndex, env)?.url];
       const key = hashOf([sources.versions, wanted, constraints, places]);
 
@@ -188,7 +188,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
     if (error instanceof CellwrightError && error.code === "package_error") failures.set(key, { error, atMs: now });
   }
 
-  /** What an interrupted prune, and other versions of Cellwright, left behind. */
+  /** Removes leftovers of an interrupted prune, and of other versions. */
   async function removeRemains(): Promise<void> {
     const halves = (await readdir(imagesDir).catch(() => [])).filter((name) => name.startsWith(".removed-"));
     for (const name of halves) await rm(join(imagesDir, name), { recursive: true, force: true });

@@ -1,23 +1,29 @@
 import { randomUUID } from "node:crypto";
-import { readFile, readlink, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
-import { hostname } from "node:os";
+import { readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { isAlive, pidNamespace, startTimeOf } from "../../../process/process-life.ts";
 
-/** How often a process says that it is still there. */
+/** How often the owner renews its lease. */
 const REFRESH_MS = 5_000;
 /**
- * Silence after which a process is taken for dead that cannot be looked for (in another container), or whose number was
- * given out again. Several refreshes: a machine that builds can be busy.
+ * A lease that was not renewed for this long has expired. Needed for owners in another container, which cannot be
+ * checked, and for reused pids. Several renewals long, because the machine may be busy.
  */
 const SILENCE_MS = 60_000;
 
-/** A file that says "somebody works here". It only saves work: what is built is safe without it. */
+/** A lock file as a lease, renewed by its owner. It only avoids duplicate work: builds are safe without it. */
 export interface Presence {
   end(): Promise<void>;
 }
 
-/** Undefined when somebody else is present, and alive. */
+/** Undefined if another live process holds it. */
 export async function announce(file: string): Promise<Presence | undefined> {
-  const mine = JSON.stringify({ token: randomUUID(), pid: process.pid, place: await placeOfProcesses() });
+  const { pid } = process;
+  const mine = JSON.stringify({
+    token: randomUUID(),
+    pid,
+    start: await startTimeOf(pid),
+    place: await pidNamespace(),
+  });
   for (;;) {
     try {
       await writeFile(file, mine, { flag: "wx", mode: 0o600 });
@@ -25,7 +31,7 @@ export async function announce(file: string): Promise<Presence | undefined> {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
       if (await isPresent(file)) return undefined;
-      // Moved, not removed: of two that find the same dead one, the second finds nothing to move.
+      // Moved, not removed: if two processes find the same expired lease, only one of them can move it.
       const grave = `${file}.${randomUUID()}`;
       await rename(file, grave).then(
         () => rm(grave, { force: true }),
@@ -50,25 +56,11 @@ export async function isPresent(file: string): Promise<boolean> {
   try {
     const [text, { mtimeMs }] = await Promise.all([readFile(file, "utf8"), stat(file)]);
     if (Date.now() - mtimeMs > SILENCE_MS) return false;
-    // Empty: it is being written at this moment.
+    // Empty: it is being written right now.
     if (text === "") return true;
-    const { pid, place } = JSON.parse(text);
-    return place !== (await placeOfProcesses()) || isAlive(pid);
+    const { pid, start, place } = JSON.parse(text);
+    return place !== (await pidNamespace()) || (await isAlive(pid, start));
   } catch {
     return false;
   }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH";
-  }
-}
-
-/** Where a process number means what it means here: this machine and, on Linux, this container. */
-async function placeOfProcesses(): Promise<string> {
-  return `${hostname()} ${await readlink("/proc/self/ns/pid").catch(() => "")}`;
 }

@@ -10,10 +10,10 @@ export interface Caller {
   progress?: ((message: string) => void) | undefined;
 }
 
-/** Does one piece of work for all who want it at the same time. It is stopped when the last of them has left. */
+/** Does a piece of work once for all concurrent callers. It is aborted when the last of them has left. */
 export interface SharedWork<T> {
   run(key: string, work: (caller: Required<Caller>) => Promise<T>, caller: Caller): Promise<T>;
-  /** Stops everything, and waits until it has stopped. */
+  /** Aborts everything, and waits until it has stopped. */
   stop(reason: Error): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export function createSharedWork<T>(): SharedWork<T> {
       if (running.get(key) === begun) running.delete(key);
     });
     const begun = { result, abort, listeners, users: 0 };
-    // Those who have left do not hear of its end.
+    // Callers that have left do not handle the rejection.
     result.catch(() => {});
     running.set(key, begun);
     return begun;
@@ -55,7 +55,7 @@ export function createSharedWork<T>(): SharedWork<T> {
         if (progress) current.listeners.delete(progress);
         current.users -= 1;
         if (current.users === 0 && signal.aborted) {
-          // The next who asks begins anew instead of joining work that is being stopped.
+          // The next caller starts again instead of joining work that is being aborted.
           if (running.get(key) === current) running.delete(key);
           current.abort.abort(signal.reason);
         }

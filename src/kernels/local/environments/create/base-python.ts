@@ -1,0 +1,31 @@
+import { CellwrightError } from "../../../../errors.ts";
+import { findProgram } from "../../../../process/programs.ts";
+import type { Interpreter } from "../probe/interpreter.ts";
+import { askInterpreter, openly } from "../probe/probe.ts";
+import { Remembered } from "../probe/remembered.ts";
+import { behindShim } from "../probe/shim.ts";
+
+/** The oldest Python that current scientific packages support. */
+const OLDEST = [3, 10];
+const names = ["python3", "python3.13", "python3.12", "python3.14", "python3.11", "python3.10", "python"];
+
+/** The Python to base environments on: the first on the PATH, by these names, that is new enough. */
+export async function findBasePython(env: NodeJS.ProcessEnv): Promise<Interpreter> {
+  const remembered = new Remembered();
+  const seen: string[] = [];
+  for (const name of names) {
+    const program = findProgram(name, env);
+    if (!program) continue;
+    // The operator's own program, which is about to create an environment without a jail.
+    const python = await behindShim({ python: program }, { isVouched: true }, { env, remembered });
+    const answer = await askInterpreter({ python, paths: [], isVouched: true }, { remembered, env, jail: openly });
+    if (!("interpreter" in answer)) continue;
+    const [major = 0, minor = 0] = answer.interpreter.version.split(".").map(Number);
+    if (major === OLDEST[0] && minor >= (OLDEST[1] ?? 0)) return answer.interpreter;
+    seen.push(`${answer.interpreter.version} (${python})`);
+  }
+  const found = seen.length > 0 ? `only ${[...new Set(seen)].join(", ")}` : "none";
+  throw new CellwrightError("env_error", `No suitable Python was found on the PATH, ${found}.`, {
+    hint: `Install Python ${OLDEST.join(".")} or newer and try again. Sessions run in WebAssembly meanwhile.`,
+  });
+}

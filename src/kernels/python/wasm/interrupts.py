@@ -1,0 +1,167 @@
+"""
+Delivers interrupts where they are safe. Pyodide calls the SIGINT handler in the middle of whatever Python is doing.
+That may be the cell; but in the event loop or in the runner an exception would be lost or end the kernel. There the
+request stays pending until the cell's own code can be ended, or the task that the cell awaits can be cancelled.
+"""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pyodide
+
+_EVENT_LOOP = tuple(os.path.join(package.__path__[0], "") for package in (asyncio, pyodide))
+# Frames in these files are not user code.
+_MACHINERY = ("<cellwright", *_EVENT_LOOP)
+
+# The host object of `worker.ts`.
+_host: Any
+# Functions of the runner that handle a KeyboardInterrupt, as if they were user code.
+_endable = set()
+# Tasks that the cell awaits, innermost last.
+_awaited = []
+# The newest request that ended the cell's code or cancelled an awaited task.
+_delivered = 0
+# The cancelled task, until it runs again.
+_cancelling = None
+# The task or callback that was ended last: not ended twice, because it may clean up.
+_ended = None
+_happened = False
+_cell = 0
+_is_running = False
+
+
+def attach(host):
+    global _host
+    _host = host
+
+
+def begin(cell):
+    global _happened, _cell, _is_running, _cancelling, _ended
+    _happened = False
+    _cancelling = _ended = None
+    # An interrupt in the middle of `Awaiting.__exit__` leaves a task behind.
+    _awaited.clear()
+    _cell = cell
+    _is_running = True
+    # Before each cell: the previous one may have installed its own handler.
+    signal.signal(signal.SIGINT, _on_signal)
+
+
+def end():
+    global _is_running
+    _is_running = False
+
+
+def happened():
+    """Whether the running cell has been interrupted."""
+    return _happened
+
+
+def endable(function):
+    """Marks a function whose callees may be ended anywhere: it or its caller handles the KeyboardInterrupt."""
+    _endable.add(function.__code__)
+    return function
+
+
+@endable
+def run(function, *args):
+    """Runs an interruptible function, unless an interrupt is pending. The caller handles the KeyboardInterrupt."""
+    check()
+    return function(*args)
+
+
+def check():
+    """Delivers a pending interrupt."""
+    if _host.take_interrupt():
+        signal.raise_signal(signal.SIGINT)
+
+
+class Awaiting:
+    """Registers the task that the cell awaits."""
+
+    def __init__(self, task):
+        self._task = task
+
+    def __enter__(self):
+        _awaited.append(self._task)
+
+    def __exit__(self, *_error):
+        global _cancelling
+        if self._task in _awaited:
+            _awaited.remove(self._task)
+        if _cancelling is self._task:
+            _cancelling = None
+            _host.forget_interrupts(_delivered)
+
+
+def deliver(request):
+    """Called in the event loop, without Python on the stack. False: the cell neither awaits nor has it been ended."""
+    global _delivered, _happened, _cancelling, _ended
+    if _delivered < request and _awaited and _awaited[-1].cancel():
+        _delivered = request
+        _happened = True
+        _cancelling = _awaited[-1]
+        _ended = None
+    return _delivered >= request
+
+
+def _on_signal(_number, frame):
+    global _delivered, _happened
+    if not _is_running and _host.interrupted_cell() <= _cell:
+        # Too late: the cell has ended.
+        return
+    _happened = _happened or _is_running
+    if not _is_running or _cancelling is not None or (_awaited and _awaited[-1] is not asyncio.current_task()):
+        _clear_the_way(frame)
+    elif _can_end(frame):
+        _delivered = _host.heard_interrupt()
+        raise KeyboardInterrupt
+    else:
+        _host.repeat_interrupt()
+
+
+def _clear_the_way(frame):
+    """
+    Ends other tasks and callbacks that compute while the cell waits, is being cancelled or has not started: the cell
+    gets the interrupt only when the event loop goes on. The request stays pending, because there may be several.
+    """
+    global _cancelling, _ended
+    task = asyncio.current_task()
+    if _cancelling is not None and task is not None and task.cancelling():
+        # The cancellation has arrived in the task that runs now.
+        _cancelling = None
+        return
+    _host.repeat_interrupt()
+    # A callback has no task, and is identified by its outermost frame.
+    runs = task or _outermost(frame)
+    if runs is not _ended and _can_end(frame):
+        _ended = runs
+        raise KeyboardInterrupt
+
+
+def _outermost(frame):
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _can_end(frame):
+    """Whether the frame is user code, called by something that handles exceptions: the runner or a task."""
+    # Inside asyncio's own code, a task group could lose its tasks.
+    if frame.f_code.co_filename.startswith(_EVENT_LOOP):
+        return False
+    is_user_code = False
+    filename = ""
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        # Python prints and drops exceptions of a finalizer.
+        if frame.f_code.co_name == "__del__":
+            return False
+        if frame.f_code in _endable:
+            return True
+        is_user_code = is_user_code or not filename.startswith(_MACHINERY)
+        frame = frame.f_back
+    # If the outermost frame is user code, JavaScript called it: an exception would end the worker.
+    return is_user_code and filename.startswith(_EVENT_LOOP)

@@ -1,0 +1,68 @@
+import type { Log } from "../../../log.ts";
+import { Instances } from "../history/instances.ts";
+import type { MirrorPlace } from "../history/mirror.ts";
+import type { JupyterServer } from "../server/server.ts";
+import { ServerHelper } from "./helper.ts";
+
+export interface SiteParts {
+  server: JupyterServer;
+  notebooksFolder: string;
+  /** Unique per start of this process. */
+  instance: string;
+  startTimeoutMs: number;
+  log: Log;
+}
+
+/** One Jupyter server with its helper kernel and the registry of instances that use it. */
+export class Site {
+  readonly server: JupyterServer;
+  readonly helper: ServerHelper;
+  readonly instances: Instances;
+  readonly place: MirrorPlace;
+  readonly #log: Log;
+  #opened: Promise<void> | undefined;
+
+  constructor({ server, notebooksFolder, instance, startTimeoutMs, log }: SiteParts) {
+    this.server = server;
+    this.#log = log;
+    this.helper = new ServerHelper(server, log, {
+      startTimeoutMs,
+      onStart: (id) => this.#note(this.instances.noteKernel(id, {})),
+      onEnd: (id) => this.#note(this.instances.forgetKernel(id)),
+    });
+    const { call } = this.helper;
+    this.instances = new Instances({ server, call, notebooksFolder, instance, log });
+    this.place = { name: server.name, call, notebooksFolder, instance };
+  }
+
+  get name(): string {
+    return this.server.name;
+  }
+
+  /** Registers this instance, and deletes orphaned kernels. Runs once; a failure is logged. */
+  open(): Promise<void> {
+    this.#opened ??= this.#open();
+    return this.#opened;
+  }
+
+  async #open(): Promise<void> {
+    try {
+      await this.instances.start();
+      await this.instances.sweep();
+    } catch (error) {
+      this.#log.warn(`${this.name} cannot be told who uses it`, error);
+    }
+  }
+
+  async dispose(): Promise<void> {
+    if (this.#opened) {
+      await this.#opened;
+      await this.instances.dispose();
+    }
+    await this.helper.dispose();
+  }
+
+  #note(noting: Promise<void>): void {
+    noting.catch((error) => this.#log.debug(`${this.name}: what a kernel is for was not noted: ${error}`));
+  }
+}

@@ -1,0 +1,37 @@
+"""Builds the files of an image: resolves, unpacks and compiles packages. Runs in the installer, see install.ts."""
+
+import json
+import sys
+
+_MICROPIP = "/tmp/micropip.whl"
+
+
+async def run(host, request):
+    request = json.loads(request)
+
+    def report(type, **fields):
+        host.report(json.dumps({"type": type, **fields}))
+
+    with open(_MICROPIP, "wb") as file:
+        file.write(host.read(request["micropipFile"]).to_bytes())
+    sys.path.append(_MICROPIP)
+
+    # These import micropip.
+    from install_failure import Failed
+    from install_places import Places
+    from install_resolution import resolve
+    from install_unpack import check, inspect, unpack
+
+    try:
+        places = Places(host, request, report)
+        packages = await resolve(places, request, report)
+        inspect(packages)
+        report("resolved", packages=[package.summary() for package in packages])
+        await host.allowed()
+        for number, package in enumerate(packages, 1):
+            report("progress", message=f"installing {package.name} ({number} of {len(packages)})")
+            await unpack(package, host)
+        check(packages)
+        report("done")
+    except Failed as failed:
+        report("failed", failures=[failure.summary() for failure in failed.failures])

@@ -1,0 +1,122 @@
+import { mkdir, mkdtemp, readFile, rm, utimes } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { startCold } from "../../../src/kernels/local/cold.ts";
+import { createConnection } from "../../../src/kernels/protocol/connection.ts";
+import { JupyterKernel, ready } from "../../../src/kernels/protocol/kernel.ts";
+import { connectZmq } from "../../../src/kernels/protocol/zmq.ts";
+import { createLog } from "../../../src/log.ts";
+import { run } from "../../contracts/kernel.ts";
+import { testEnvironment, testPython } from "../../support/pythons.ts";
+import { describeWith } from "../../support/requirements.ts";
+import { builtFrom, providerKernels } from "../provider-kernels.ts";
+
+describeWith("managedPython", "a kernel process started from nothing", async () => {
+  const log = createLog("silent");
+
+  async function inFolder(act: (folder: string) => Promise<void>): Promise<void> {
+    const folder = await mkdtemp(join(tmpdir(), "cw-cold-"));
+    try {
+      await act(folder);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  describe("a kernel that cannot start", () => {
+    const files = (folder: string) => ({
+      journalFile: join(folder, "journal"),
+      heartbeatFile: join(folder, "heartbeat"),
+      env: {},
+      log,
+    });
+
+    test("says why", () =>
+      inFolder(async (folder) => {
+        const request = {
+          connectionFile: join(folder, "connection.json"),
+          workingDir: join(folder, "missing"),
+          ttlSeconds: 600,
+        };
+        const { life, lastWords } = await startCold({ python: testPython("managed"), request, ...files(folder) });
+        expect((await life.exited).reason).toMatch(/code 1/);
+        expect(lastWords()).toContain("FileNotFoundError");
+      }));
+
+    test("is refused when there is no such interpreter", () =>
+      inFolder(async (folder) => {
+        const request = { connectionFile: "", workingDir: folder, ttlSeconds: 600 };
+        const started = startCold({ python: join(folder, "python"), request, ...files(folder) });
+        await expect(started).rejects.toMatchObject({
+          code: "kernel_start_failed",
+          message: expect.stringContaining("ENOENT"),
+        });
+      }));
+
+    test("is given up when its starter has no more patience", () =>
+      inFolder(async (folder) => {
+        const channel = await connectZmq(await createConnection(folder));
+        await expect(ready(channel, AbortSignal.timeout(50))).rejects.toThrow("timeout");
+        await channel.close();
+        await expect(ready(channel, new AbortController().signal)).rejects.toMatchObject({
+          code: "kernel_start_failed",
+        });
+      }));
+  });
+
+  test("a kernel whose server is gone ends itself", () =>
+    inFolder(async (folder) => {
+      const connection = await createConnection(folder);
+      const heartbeatFile = join(folder, "heartbeat");
+      await mkdir(join(folder, "workspace"));
+      const { life } = await startCold({
+        python: testPython("managed"),
+        request: { connectionFile: connection.insideFile, workingDir: join(folder, "workspace"), ttlSeconds: 1 },
+        journalFile: join(folder, "journal"),
+        heartbeatFile,
+        env: {},
+        log,
+      });
+      // It may live as long as the server wants, whatever it is doing.
+      const beating = setInterval(() => void utimes(heartbeatFile, new Date(), new Date()), 100);
+      const channel = await connectZmq(connection);
+      await ready(channel, AbortSignal.timeout(120_000));
+      const info = { provider: "local", language: "python" as const, description: "", layers: [] };
+      const kernel = new JupyterKernel({ info, channel, life });
+      await run(kernel, "import time; time.sleep(2)");
+      clearInterval(beating);
+      await expect(run(kernel, "while True: pass")).rejects.toMatchObject({ code: "kernel_died" });
+      expect((await kernel.closed).reason).toMatch(/SIGKILL/);
+    }));
+});
+
+describeWith("localKernels", "a kernel started from nothing", () => {
+  const kernels = providerKernels(builtFrom({ kernel: "local", allowEnvPaths: true }));
+  const start = () => kernels.start({ env: testEnvironment("managed") });
+
+  test("a death is told with its signal or code", async () => {
+    const killed = await start();
+    await expect(run(killed.kernel, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")).rejects.toMatchObject({
+      message: expect.stringContaining("SIGSEGV"),
+    });
+    const left = await start();
+    await expect(run(left.kernel, "import os; os._exit(7)")).rejects.toMatchObject({
+      message: expect.stringContaining("7"),
+    });
+  });
+
+  test("the journal has the newest cell, and what came before it is cut off in time", async () => {
+    const { kernel, runDir } = await start();
+    const journal = () => readFile(join(runDir, "journal"), "latin1");
+    await run(kernel, "print('first')");
+    await run(kernel, "print('second')");
+    expect(await journal()).toMatch(/second/);
+    await run(kernel, "print('long' * 2_000_000)");
+    await run(kernel, "print('after')");
+    expect(await journal()).toMatch(/after/);
+    expect((await journal()).length).toBeLessThan(100_000);
+    await run(kernel, "for i in range(80): print('x' * 1_000_000)");
+    expect((await journal()).length).toBeLessThan(65 * 1024 * 1024);
+  });
+});
