@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** Answers with JSON. A client that has gone is not answered. */
+/** Answers with JSON, unless the client has disconnected. */
 export function answerJson(
   response: ServerResponse,
   status: number,

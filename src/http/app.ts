@@ -1,25 +1,25 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Log } from "../log.ts";
-import { OptionError, type Options } from "../options.ts";
+import { OptionError, type Options } from "../options/options.ts";
 import { createAuthenticate } from "./auth.ts";
 import { HttpError } from "./body.ts";
 import { health } from "./health.ts";
 import { createHostCheck } from "./hosts.ts";
 import { refuse } from "./refuse.ts";
 
-/** Headers come in one packet; who needs longer than this is holding a connection, not sending a request. */
+/** Headers fit into one packet; a client that needs longer is holding the connection open (slowloris). */
 const HEADERS_MS = 15_000;
-/** The largest request, over a slow line. */
+/** Time for the largest request over a slow connection. */
 const REQUEST_MS = 120_000;
-/** Longer than the 60 s for which common proxies keep a connection, so that they close it first, not we under them. */
+/** Longer than the usual 60 s of proxies, so that the proxy closes an idle connection first and no request is lost. */
 const KEEP_ALIVE_MS = 75_000;
 /** How often connections are checked against these limits. */
 const CHECK_MS = 2_000;
-/** What is still being answered when the server closes has so long to get out. */
+/** Time for running responses to finish when the server closes. */
 const CLOSE_MS = 2_000;
 
-/** A path of this server. Requests that reach it have passed the checks of Host, Origin and token. */
+/** A path of this server. Its requests have passed the checks of Host, Origin and token. */
 export interface Route {
   handle(request: IncomingMessage, response: ServerResponse, caller: { owner: string }): Promise<void>;
   close?(): Promise<void>;
@@ -30,30 +30,30 @@ export interface HttpAppParts {
   /** By path, such as `/mcp`. */
   routes: Record<string, Route>;
   log: Log;
-  /** What is said of other paths, in plain text. */
+  /** Plain-text answer for unknown paths. */
   wrongPath?: string | undefined;
-  /** For tests, which cannot wait as long as a slow line may take. */
+  /** Shorter timeouts for tests. */
   limits?: { headersMs?: number; requestMs?: number };
 }
 
 export interface HttpApp {
-  /** Rejects if the address is taken or not ours. */
+  /** Rejects if the address is in use or not available. */
   listen(): Promise<{ url: string; port: number }>;
-  /** Takes no more connections; requests of those that are there are still answered. */
+  /** Accepts no more connections; requests on open ones are still answered. */
   stopListening(): void;
-  /** Stops listening and ends all connections within bounded time. Can be called twice. */
+  /** Stops listening and ends all connections within bounded time. Idempotent. */
   close(): Promise<void>;
 }
 
-/** The HTTP server: who may come in, and which way. What happens there is the routes' business. */
+/** The HTTP server: checks each request and routes it. */
 export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: HttpAppParts): HttpApp {
   const refusedHost = createHostCheck(options);
   const authenticate = createAuthenticate(options.authToken);
-  /** Connections and how many requests of each are being answered. Node's own idea of idle leaves out fresh ones. */
+  /** Connections and their number of running requests. Node does not count new connections as idle. */
   const running = new Map<Socket, number>();
   const count = (connection: Socket, change: 1 | -1) => {
     const requests = running.get(connection);
-    // A connection may be gone before its last response knows.
+    // A connection may be gone before its last response has ended.
     if (requests !== undefined) running.set(connection, requests + change);
   };
   const closeIdle = () => {
@@ -67,7 +67,7 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
   let closing: Promise<void> | undefined;
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    // Never the query: what is in an address ends up in logs and histories.
+    // Never log the query: it may contain secrets.
     const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
     if (path === "/healthz") return health(request, response);
     const wrongHost = refusedHost(request);
@@ -76,15 +76,15 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
     if (!caller) {
       const invalid = request.headers.authorization === undefined ? "" : ', error="invalid_token"';
       const challenge = { "www-authenticate": `Bearer realm="cellwright"${invalid}` };
-      return refuse(response, 401, "A valid bearer token is needed.", { headers: challenge });
+      return refuse(response, 401, "A valid bearer token is required.", { headers: challenge });
     }
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-    if (!route) return refuse(response, 404, wrongPath ?? "There is nothing here.", { plain: wrongPath !== undefined });
+    if (!route) return refuse(response, 404, wrongPath ?? "Not found.", { plain: wrongPath !== undefined });
     await route.handle(request, response, caller);
   };
 
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    // A client that goes away in mid-request is its own business.
+    // A client that disconnects in mid-request is not an error.
     request.on("error", () => {});
     response.on("error", () => {});
     const connection = request.socket;
@@ -114,7 +114,7 @@ export function createHttpApp({ options, routes, log, wrongPath, limits = {} }: 
     connection.once("close", () => running.delete(connection));
   });
   server.on("request", answer);
-  // Without this, Node asks for the body before anybody has looked at its length.
+  // Without this, Node asks for the body before its announced length is checked.
   server.on("checkContinue", answer);
 
   return {

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** Bodies whose requests are not answered yet may together be so many times the largest one: all, and one caller's. */
+/** Limit of unanswered bodies as a multiple of the largest allowed one, in total and per caller. */
 const TOTAL_FACTOR = 4;
 const OWNER_FACTOR = 3;
-/** Bodies of this size are always read: what others send must not keep anybody from asking something. */
+/** Bodies up to this size are always read: large requests must not block small ones. */
 const SMALL_BYTES = 64 * 1024;
 
-/** A request that is answered without being understood. */
+/** A request that is refused with an HTTP status. */
 export class HttpError extends Error {
   override name = "HttpError";
   readonly status: number;
@@ -20,8 +20,8 @@ export class HttpError extends Error {
 }
 
 /**
- * Reads whole bodies, each up to `maxBytes`, and all at once within bounds too. What was read counts until its request is
- * answered: a call that waits holds on to its arguments.
+ * Reads whole bodies, each up to `maxBytes`, and bounds their total size. A body counts until its request is answered,
+ * because a waiting call keeps its arguments in memory.
  */
 export function createBodyReader(maxBytes: number) {
   let held = 0;
@@ -34,7 +34,7 @@ export function createBodyReader(maxBytes: number) {
   };
 
   return async (request: IncomingMessage, response: ServerResponse, { owner }: { owner: string }): Promise<Buffer> => {
-    const tooLarge = new HttpError(413, `The request is larger than --max-request-mb (${maxBytes / 1024 / 1024} MB).`);
+    const tooLarge = new HttpError(413, `The request is larger than ${maxBytes / 1024 / 1024} MB.`);
     if (Number(request.headers["content-length"]) > maxBytes) throw tooLarge;
     if (request.headers.expect !== undefined) response.writeContinue();
     const chunks: Buffer[] = [];
@@ -50,7 +50,7 @@ export function createBodyReader(maxBytes: number) {
         hold(owner, chunk.length);
         if (bytes > maxBytes) throw tooLarge;
         const isFull = held > maxBytes * TOTAL_FACTOR || (heldBy.get(owner) ?? 0) > maxBytes * OWNER_FACTOR;
-        if (isFull && bytes > SMALL_BYTES) throw new HttpError(503, "Too many large requests at once. Try again.");
+        if (isFull && bytes > SMALL_BYTES) throw new HttpError(503, "Too many large requests at once. Retry later.");
         chunks.push(chunk);
       }
       if (response.destroyed) release();

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { refuse } from "./refuse.ts";
 
-/** `GET /healthz`, for whoever watches that the program is up. Says nothing else, so anybody may ask. */
+/** `GET /healthz`, for liveness checks. Reveals nothing else, so it needs no token. */
 export function health(request: IncomingMessage, response: ServerResponse): void {
   if (request.method !== "GET" && request.method !== "HEAD") {
     refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET, HEAD" } });

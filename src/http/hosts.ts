@@ -2,14 +2,14 @@ import type { IncomingMessage } from "node:http";
 import { isIPv4 } from "node:net";
 
 /**
- * A page in a browser can send requests here, under its own Origin or, by rebinding its name to 127.0.0.1, under a Host
- * of its own. Both must be names this server is known by.
+ * Protects against web pages: a browser page can send requests here under its own Origin or, by DNS rebinding, under
+ * its own Host. Both must be names of this server.
  */
 export function createHostCheck({ host, allowedHosts }: { host: string; allowedHosts: string[] }) {
   const allowed = new Set([host, ...allowedHosts].map(hostnameOf).filter((name) => !isWildcard(name)));
   const isAllowed = (name: string | undefined) => name !== undefined && (isLoopback(name) || allowed.has(name));
 
-  /** Why the request is refused, in a sentence; undefined if it is not. */
+  /** Why the request is refused; undefined if it is allowed. */
   return ({ headers }: IncomingMessage): string | undefined => {
     const name = headers.host === undefined ? undefined : hostnameOf(headers.host);
     if (!isAllowed(name)) {
@@ -27,7 +27,7 @@ export function isLoopback(host: string): boolean {
   return name === "localhost" || name === "[::1]" || (isIPv4(name) && name.startsWith("127."));
 }
 
-/** `Example.com:8000` → `example.com`, `::1` → `[::1]`; what is no host stays as it is and matches nothing. */
+/** `Example.com:8000` → `example.com`, `::1` → `[::1]`; an invalid host is returned unchanged and matches nothing. */
 function hostnameOf(host: string): string {
   const bracketed = /^[0-9a-f:]*:[0-9a-f:]*:[0-9a-f:.]*$/i.test(host) ? `[${host}]` : host;
   if (/[/?#@\\\s]/.test(bracketed) || !URL.canParse(`http://${bracketed}`)) return host;

@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** A client that is still sending gets so long to notice that it was refused. */
+/** How long a client that is still sending may take to notice the refusal. */
 const LINGER_MS = 2_000;
 
 export interface RefusalOptions {
   code?: number;
   headers?: Record<string, string>;
-  /** The message alone, for people. */
+  /** Only the message, as plain text. */
   plain?: boolean;
 }
 
 /**
- * Answers a request that is not served, as JSON-RPC clients expect it. A body that was not read is not read any more:
- * the connection ends, but only after the client had the time to see the answer.
+ * Refuses a request, in the format of JSON-RPC clients. An unread body is discarded: the connection closes, but only
+ * after the client had time to read the answer.
  */
 export function refuse(
   response: ServerResponse,

@@ -1,24 +1,24 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
+import type { Session } from "../engine/session/session.ts";
+import type { Sessions } from "../engine/sessions/sessions.ts";
 import { CellwrightError, errorCodes } from "../errors.ts";
-import { NOT_RUN_HEADER } from "../execution.ts";
 import type { Log } from "../log.ts";
-import type { Session } from "../session/session.ts";
-import type { Sessions } from "../session/sessions.ts";
+import { NOT_RUN_HEADER } from "../sandbox/protocol.ts";
+import { failureReply, sandboxReply } from "../sandbox/reply.ts";
 import { answerJson } from "./answer.ts";
 import type { Route } from "./app.ts";
 import { createBodyReader, HttpError } from "./body.ts";
 import { checkJsonPost } from "./json-post.ts";
-import { failureReply, sandboxReply } from "./sandbox-reply.ts";
 
-/** Whoever names no session shares this one. */
+/** The session of requests that name none. */
 const DEFAULT_SESSION = "JupyterSandboxDefault";
 const DEFAULT_TIMEOUT_S = 5;
-/** A week: what a timer can hold, and then some. */
+/** One week, which fits into a timer. */
 const MAX_TIMEOUT_S = 604_800;
-/** Sentences kept for a session whose clients go away again and again. */
-const MAX_UNTOLD = 10;
-/** Longer names are known by their digest. */
+/** Undelivered notices kept per session. */
+const MAX_UNDELIVERED = 10;
+/** Longer names are replaced by their digest. */
 const MAX_NAME_CHARS = 100;
 
 const name = z.union([z.string(), z.number()], { error: "a text" }).transform(String).default(DEFAULT_SESSION);
@@ -39,12 +39,12 @@ export interface SandboxRoutesParts {
   log: Log;
 }
 
-/** `/jupyter_sandbox` and `/clear_session`: cells in sessions by name, for load balancers that know such sandboxes. */
+/** `/jupyter_sandbox` and `/clear_session`: cells in named sessions, for load balancers that use such sandboxes. */
 export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxRoutesParts): Record<string, Route> {
   const readBody = createBodyReader(maxRequestBytes);
   const named = new NamedSessions(sessions);
-  /** What replies said that nobody was there to read: of lost variables somebody must be told. */
-  const untold = new WeakMap<Session, string[]>();
+  /** Notices of replies whose client had disconnected: the loss of variables must be reported in a later reply. */
+  const undelivered = new WeakMap<Session, string[]>();
 
   const route = <T>(schema: z.ZodType<T>, work: (body: T, call: Call) => Promise<object>): Route => ({
     async handle(request, response, { owner }) {
@@ -55,7 +55,7 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
         const body = parse(schema, await readBody(request, response, { owner }));
         answerJson(response, 200, await work(body, { owner, signal: gone.signal }));
       } catch (error) {
-        // What is still being sent is refused in a way that its sender can see.
+        // If the body is still being sent, the refusal must reach the sender.
         if (error instanceof HttpError && !request.complete) throw error;
         const failure = statusAndText(error, log);
         answerJson(response, failure.status, failureReply(failure.text), failure.headers);
@@ -72,11 +72,11 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
         if (run.neverRan && run.stopReason === "shutdown") {
           throw new CellwrightError("shutting_down", "The sandbox was shut down before the cell was run.");
         }
-        // Nobody else shows it, and it would pile up.
+        // This API does not show late output; drop it, so that it does not accumulate.
         session.takeLate();
-        const notices = [...(untold.get(session) ?? []), ...execution.notices];
-        if (signal.aborted) untold.set(session, notices.slice(-MAX_UNTOLD));
-        else untold.delete(session);
+        const notices = [...(undelivered.get(session) ?? []), ...execution.notices];
+        if (signal.aborted) undelivered.set(session, notices.slice(-MAX_UNDELIVERED));
+        else undelivered.delete(session);
         return sandboxReply({ ...execution, notices });
       });
     }),
@@ -89,7 +89,7 @@ export function createSandboxRoutes({ sessions, maxRequestBytes, log }: SandboxR
 
 interface Call {
   owner: string;
-  /** Aborted when the client has gone: then nobody waits for the cell. */
+  /** Aborted when the client has disconnected. */
   signal: AbortSignal;
 }
 
@@ -98,24 +98,24 @@ interface Who {
   id: string;
 }
 
-/** Sessions by the names that callers choose, made when they are first used. */
+/** Sessions by the names that callers choose, created on first use. */
 class NamedSessions {
   readonly #sessions: Sessions;
-  /** Two first requests for one name must get one session; and a name is looked for once, not for each cell. */
+  /** Concurrent first requests for a name share one session; and a name is looked up once, not for each cell. */
   readonly #known = new Map<string, Promise<Session>>();
-  /** Those that nobody had before we made them. */
+  /** Sessions created by this API. */
   readonly #made = new WeakSet<Session>();
 
   constructor(sessions: Sessions) {
     this.#sessions = sessions;
   }
 
-  /** A session that was closed meanwhile is followed by a new one. */
+  /** Replaces a session that was closed meanwhile by a new one. */
   async use<T>(who: Who, work: (session: Session) => Promise<T>): Promise<T> {
     const known = this.#session(who);
     try {
       const session = await known;
-      // Puts off its expiry.
+      // `get` postpones the session's expiry.
       return await work(await this.#sessions.get(who.owner, session.id));
     } catch (error) {
       if (!isGone(error)) throw error;
@@ -124,7 +124,7 @@ class NamedSessions {
     }
   }
 
-  /** Its files go too, unless it is a session that somebody made in another way and may look for them. */
+  /** Deletes its files, too, unless the session was created in another way and its user may want them. */
   async end(who: Who): Promise<void> {
     const known = this.#known.get(keyOf(who));
     const session = await (known ?? this.#find(who)).catch(ifMissing);
@@ -169,7 +169,7 @@ function ifMissing(error: unknown): undefined {
 
 const keyOf = ({ owner, id }: Who) => JSON.stringify([owner, id]);
 
-/** Any text is a name. Those that cannot be a session's name as they are, are known by their digest. */
+/** Any text is accepted. One that cannot be a session name is replaced by its digest. */
 function nameOf(id: string): string {
   const isPlain = id.length <= MAX_NAME_CHARS && !["", "0"].includes(id.trim()) && !/\p{C}/u.test(id);
   return isPlain ? id : `sandbox ${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
@@ -195,6 +195,6 @@ function statusAndText(error: unknown, log: Log): { status: number; text: string
     const answer = { status: errorCodes[error.code].http, text: `${error.message} ${error.hint}` };
     return error.code === "shutting_down" ? { ...answer, headers: { [NOT_RUN_HEADER]: error.code } } : answer;
   }
-  log.error("a sandbox request could not be handled", error);
+  log.error("a sandbox request failed", error);
   return { status: 500, text: errorCodes.internal.hint };
 }

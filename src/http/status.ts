@@ -6,12 +6,12 @@ import { createBodyReader } from "./body.ts";
 import { checkJsonPost } from "./json-post.ts";
 import { refuse } from "./refuse.ts";
 
-/** The request names one backend. */
+/** The request contains one backend name. */
 const MAX_BODY_BYTES = 10_000;
 
 const drainBody = z.object({ backend: z.coerce.string(), draining: z.boolean().default(true) });
 
-/** `/status`: how the backends are. `/drain`: whether new sessions go to one of them. */
+/** `/status`: state of the backends. `/drain`: stops or resumes new sessions on one of them. */
 export function createStatusRoutes(backends: Backends): Record<string, Route> {
   const readBody = createBodyReader(MAX_BODY_BYTES);
   return {

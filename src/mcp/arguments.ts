@@ -3,9 +3,9 @@ import { CellwrightError } from "../errors.ts";
 import type { Json } from "../execution.ts";
 import { packValues } from "../json-text.ts";
 import { nearest } from "../nearest.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../tools/tool.ts";
 
-/** A tool's arguments as JSON Schema, as far as error messages look into it. */
+/** A tool's arguments as JSON Schema, with the keywords that error messages use. */
 export interface ArgumentsSchema {
   [key: string]: unknown;
   type: "object";
@@ -18,10 +18,10 @@ type PropertySchema = { [key: string]: Json } & {
   anyOf?: PropertySchema[];
 };
 
-/** What a tool accepts: a parser, and its description for clients. Both refuse arguments that the tool does not have. */
+/** A tool's parser and the schema that clients see. Both refuse unknown arguments. */
 export interface ToolArguments {
   schema: ArgumentsSchema;
-  /** Throws `invalid_input` with what was wrong, what was expected and what to do. */
+  /** Throws `invalid_input` with the mistake, the expected type and what to do. */
   parse(given: unknown): z.infer<z.ZodObject>;
 }
 
@@ -32,7 +32,8 @@ export function describeArguments(tool: Tool): ToolArguments {
   return {
     schema,
     parse(given) {
-      if (tool.packed !== undefined) packValues(valueAt(given, [tool.packed]));
+      const large = tool.packed === undefined ? undefined : valueAt(given, [tool.packed]);
+      if (large !== undefined) packValues(large);
       const parsed = parser.safeParse(withoutNulls(given ?? {}));
       if (parsed.success) return parsed.data;
       const problems = parsed.error.issues.flatMap((issue) => explain(issue, given, { tool: tool.name, schema }));
@@ -41,15 +42,15 @@ export function describeArguments(tool: Tool): ToolArguments {
   };
 }
 
-/** Some models write `null` for an argument that they mean to leave out. */
+/** Some models write `null` for an omitted argument. */
 function withoutNulls(given: unknown): unknown {
   if (typeof given !== "object" || given === null || Array.isArray(given)) return given;
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
 }
 
 /**
- * Clients differ in what they understand: no dialect marker, no bounds or names that any JSON keeps to, and
- * several types as alternatives, since a list of types is unknown to some.
+ * Some clients support little of JSON Schema: no `$schema`, no bounds or property names that all JSON satisfies, and
+ * `anyOf` instead of a list of types.
  */
 function portable(json: object): ArgumentsSchema {
   const text = JSON.stringify(json, (key, value) => {
@@ -73,7 +74,7 @@ function explain(
     return issue.keys.slice(0, 5).map((long) => {
       const key = long.slice(0, 100);
       const [meant] = nearest(key, names);
-      const advice = meant ? `Remove it, or use \`${meant}\` if that was meant.` : "Remove it.";
+      const advice = meant ? `Did you mean \`${meant}\`?` : "Remove it.";
       return `\`${key}\` is not an argument of ${tool}. ${advice} Its arguments are ${list(names)}.`;
     });
   }

@@ -2,13 +2,13 @@ import type { ServerContext } from "@modelcontextprotocol/server";
 import type { InputRequest } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 
-/** What `input()` in a cell may ask of a person, in characters. */
+/** Longest prompt of `input()` that is shown to the user. */
 const MAX_PROMPT_CHARS = 1_000;
 
-/** Puts a question of a cell to the user through the client; undefined when they do not answer it. */
+/** Forwards `input()` of a cell to the user by elicitation; undefined when they do not answer. */
 export function askUser(mcpRequest: ServerContext["mcpReq"], log: Log) {
   return async ({ prompt, secret }: InputRequest): Promise<string | undefined> => {
-    // The protocol forbids to ask for passwords this way: the client would show and keep them.
+    // MCP forbids elicitation of passwords: the client would show and keep them.
     if (secret) return undefined;
     try {
       const { action, content } = await mcpRequest.elicitInput(
@@ -25,7 +25,7 @@ export function askUser(mcpRequest: ServerContext["mcpReq"], log: Log) {
       );
       return action === "accept" ? String(content?.answer ?? "") : undefined;
     } catch (error) {
-      log.debug(`the user could not be asked: ${error}`);
+      log.debug(`elicitation failed: ${error}`);
       return undefined;
     }
   };

@@ -1,36 +1,36 @@
 import type { CallToolResult, LoggingLevel, ServerContext } from "@modelcontextprotocol/server";
 import type { Browser } from "../browser/browser.ts";
+import type { Sessions } from "../engine/sessions/sessions.ts";
 import type { Log } from "../log.ts";
-import type { Options } from "../options.ts";
-import type { Sessions } from "../session/sessions.ts";
+import type { Options } from "../options/options.ts";
+import { render, renderError } from "../render/reply.ts";
 import type { Store } from "../store/store.ts";
+import type { Tool, ToolContext } from "../tools/tool.ts";
+import type { Toolset } from "../toolsets/toolset.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 import type { ToolArguments } from "./arguments.ts";
 import { askUser } from "./ask.ts";
-import { render, renderError } from "./render.ts";
-import type { Tool, ToolContext } from "./tool.ts";
-import type { Toolset } from "./toolset.ts";
 
-/** Clients give up on a silent call after a while; the spec of ours is a sign of life every 10 s. */
-const HEARTBEAT_MS = 8_000;
+/** Interval of progress notifications. Clients show them, and time out on a silent call. */
+const HEARTBEAT_MS = 2_000;
 
-/** What one call may send as log messages: enough to follow it live. The reply has head and tail of everything. */
+/** Log messages of one call, in characters: enough to follow it live. The reply has head and tail of the output. */
 const LOGGED_CHARS = 1_000_000;
 
 export interface CallParts {
   sessions: Sessions;
   store: Store;
   options: Options;
-  /** Makes pictures of figures; without it they are told in words. */
+  /** Draws figures; without it they are described in text. */
   browser?: Browser | undefined;
   hostFiles?: Workspace;
   local: boolean;
-  /** Whose tools they are, if not our own. */
+  /** Absent for the native tools. */
   toolset?: Toolset | undefined;
   log: Log;
 }
 
-/** Runs one tool call. The only place where a failure of a tool is caught; what comes back is always a result. */
+/** Runs one tool call. The only place that catches a tool's failure; always returns a result. */
 export async function callTool(
   parts: CallParts,
   call: {
@@ -39,7 +39,7 @@ export async function callTool(
     given: unknown;
     owner: string;
     logLevel: LoggingLevel | undefined;
-    /** The client can put a question to its user. */
+    /** The client supports elicitation. */
     canAsk: boolean;
     request: ServerContext["mcpReq"];
   },
@@ -69,41 +69,52 @@ export async function callTool(
   }
 }
 
-/** Progress counts seconds. A tool that is silent for long is still reported as alive. */
-function reportProgress(request: ServerContext["mcpReq"], log: Log): { say(message: string): void; end(): void } {
+/** Progress counts seconds. A heartbeat repeats the tool's newest message. */
+function reportProgress(request: ServerContext["mcpReq"], log: Log): { say: ToolContext["progress"]; end(): void } {
   const progressToken = request._meta?.progressToken;
   if (progressToken === undefined) return { say: () => {}, end: () => {} };
   const startedMs = performance.now();
   let last = 0;
-  let lastMessage = "working";
-  const say = (message: string) => {
+  let words: () => string = () => "working";
+  const send = () => {
     const seconds = Math.round(performance.now() - startedMs) / 1000;
     last = Math.max(seconds, Math.round((last + 0.001) * 1000) / 1000);
-    lastMessage = message;
-    heartbeat.refresh();
-    const params = { progressToken, progress: last, message };
-    request.notify({ method: "notifications/progress", params }).catch((error) => log.debug(`no progress: ${error}`));
+    const params = { progressToken, progress: last, message: words() };
+    request
+      .notify({ method: "notifications/progress", params })
+      .catch((error) => log.debug(`progress notification failed: ${error}`));
   };
-  const heartbeat = setInterval(() => say(lastMessage), HEARTBEAT_MS);
-  return { say, end: () => clearInterval(heartbeat) };
+  const heartbeat = setInterval(send, HEARTBEAT_MS);
+  return {
+    say(message) {
+      words = typeof message === "string" ? () => message : message;
+      if (typeof message !== "string") return;
+      heartbeat.refresh();
+      send();
+    },
+    end: () => clearInterval(heartbeat),
+  };
 }
 
 function passOnOutput(
   request: ServerContext["mcpReq"],
   { logLevel, log }: { logLevel: LoggingLevel | undefined; log: Log },
 ): ToolContext["printed"] {
-  if (logLevel !== "debug" && logLevel !== "info") return () => {};
+  if (logLevel !== "debug" && logLevel !== "info") return undefined;
   let left = LOGGED_CHARS;
   return (stream, text) => {
     if (left <= 0) return;
     left -= text.length;
-    const data = left > 0 ? text : `${text.slice(0, left + text.length)}\n[no more output is sent as log messages]\n`;
+    const data =
+      left > 0
+        ? text
+        : `${text.slice(0, left + text.length)}\n[log limit reached; the reply has the rest of the output]\n`;
     const params = { level: "info" as const, logger: stream, data };
     request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
   };
 }
 
-/** From the least important on. */
+/** By ascending severity. */
 const levels: LoggingLevel[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 function passOnMessages(
@@ -115,7 +126,7 @@ function passOnMessages(
   return (level, text) => {
     if (levels.indexOf(level) < levels.indexOf(logLevel) || left <= 0) return;
     left -= text.length;
-    const data = left > 0 ? text : "[no more log messages are sent for this call]";
+    const data = left > 0 ? text : "[log limit reached for this call]";
     const params = { level, data };
     request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
   };

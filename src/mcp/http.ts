@@ -1,33 +1,33 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createMcpHandler, isLegacyRequest, type McpHttpHandler } from "@modelcontextprotocol/server";
+import type { Sessions } from "../engine/sessions/sessions.ts";
 import type { Route } from "../http/app.ts";
 import { createBodyReader } from "../http/body.ts";
 import { refuse } from "../http/refuse.ts";
 import type { Log } from "../log.ts";
-import type { Sessions } from "../session/sessions.ts";
+import type { HttpWords } from "../toolsets/toolset.ts";
 import { MessageError, parseMessage } from "./json.ts";
 import { LegacyConnections } from "./legacy.ts";
 import { LegacyRequests } from "./legacy-requests.ts";
 import { watchOwnFiles } from "./resources.ts";
 import type { ServerFactory } from "./server.ts";
-import type { HttpWords } from "./toolset.ts";
 import { toWebRequest, writeWebResponse } from "./web.ts";
 
 export interface McpRouteParts {
   createServer: ServerFactory;
   maxRequestBytes: number;
   log: Log;
-  /** Whose files to watch for clients that listen for changes; without it there are no such notices. */
+  /** Source of file change notifications; without it clients get none. */
   sessions?: Pick<Sessions, "watchFiles">;
-  /** Answers each request of an older client on its own, too: there are no connections then. */
+  /** Serve legacy clients without connections: one server per request. */
   stateless?: boolean;
-  /** A toolset's. */
+  /** A toolset's error texts. */
   words?: HttpWords | undefined;
-  /** Bounds of the connections of older clients, for tests. */
+  /** Limits of legacy connections, for tests. */
   legacy?: { idleMs?: number; max?: number };
 }
 
-/** `/mcp`: requests of the newest protocol stand alone; older clients have a connection each. */
+/** `/mcp`: stateless requests of the modern protocol, and one connection per legacy client. */
 export function createMcpRoute(parts: McpRouteParts): Route {
   const { createServer, maxRequestBytes, log, sessions } = parts;
   const readBody = createBodyReader(maxRequestBytes);
@@ -36,7 +36,7 @@ export function createMcpRoute(parts: McpRouteParts): Route {
     : new LegacyConnections({ createServer, log, words: parts.words, ...parts.legacy });
   const moderns = new Map<string, Modern>();
 
-  /** One per owner, so that nobody is told of the changes in somebody else's files. */
+  /** One per owner, so that notifications never cross tenants. */
   const modernOf = (owner: string): Modern => {
     const known = moderns.get(owner);
     if (known) return known;
@@ -86,7 +86,7 @@ interface Modern {
   stopWatching: (() => void) | undefined;
 }
 
-/** Here a client that goes away has cancelled its request. */
+/** A client that disconnects cancels its request. */
 async function serveModern(
   handler: McpHttpHandler,
   { request, response, body }: { request: IncomingMessage; response: ServerResponse; body: unknown },
@@ -97,7 +97,7 @@ async function serveModern(
   await writeWebResponse(answer, response);
 }
 
-/** Revisions are dates; those from 2026 on know POST only. */
+/** Protocol versions are dates; those from 2026 on use POST only. */
 function namesModernRevision({ headers }: IncomingMessage): boolean {
   const revision = headers["mcp-protocol-version"];
   return typeof revision === "string" && revision >= "2026";

@@ -1,11 +1,11 @@
+import type { Sessions } from "../engine/sessions/sessions.ts";
 import type { KernelInfo } from "../kernels/kernel.ts";
-import type { Options } from "../options.ts";
-import type { Sessions } from "../session/sessions.ts";
+import type { Options } from "../options/options.ts";
 
-/** A client waits for these in its `initialize`; a provider that is slow to say what it has must not hold that up. */
+/** A client waits for the instructions in its `initialize`; a slow provider must not delay that. */
 const KERNEL_LIST_MS = 1_000;
 
-/** What a model should know about this server before its first call. */
+/** What a model should know before its first call. */
 export async function writeInstructions({
   sessions,
   options,
@@ -29,30 +29,30 @@ export async function writeInstructions({
   ].join("\n");
 }
 
-const IN_A_POOL = "Code runs in a sandbox elsewhere, which decides what it may touch and which packages are there.";
+const IN_A_POOL = "Code runs in a remote sandbox, which decides what it may access and which packages it has.";
 const FILES_IN_A_POOL = "Files that a cell writes stay in the session's sandbox; only cells can read them.";
 
 function describeLocal({ allowNet, noInstall }: Options): string {
   const network = allowNet.length > 0 ? "Code may use the network" : "Code has no network";
-  const more = noInstall ? "" : " Packages that are missing can be had with install_packages.";
-  return `${network}, and cannot ask for input. Packages of its Python environment are there.${more}`;
+  const more = noInstall ? "" : " Install missing packages with install_packages.";
+  return `${network}, and cannot ask for input. The packages of its Python environment are available.${more}`;
 }
 
 function describeWasm({ packages, noInstall }: Options): string {
   const code = "Code has no network, cannot start processes and cannot ask for input.";
   const there =
     packages.length > 0
-      ? `Python's standard library and ${packages.join(", ")} are there`
-      : "Python's standard library is there";
+      ? `Python's standard library and ${packages.join(", ")} are available`
+      : "Python's standard library is available";
   return noInstall
-    ? `${code} ${there}; ask for other packages with install_packages.`
-    : `${code} ${there}; packages that a cell imports are installed before it runs, if they can run in WebAssembly.`;
+    ? `${code} ${there}; install other packages with install_packages.`
+    : `${code} ${there}; packages that a cell imports are installed before it runs, if they support WebAssembly.`;
 }
 
-/** What sessions get comes first. */
+/** The default kernel comes first. */
 async function listKernels(sessions: Sessions): Promise<KernelInfo[]> {
   try {
-    return await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS));
+    return await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS));
   } catch {
     return [];
   }

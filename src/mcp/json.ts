@@ -1,14 +1,14 @@
-/** How deep a request may nest. Real ones stay below 20; far more would overflow the stack of whoever walks them. */
+/** Nesting limit of a request. Real ones stay below 20; far deeper ones would overflow the stack of recursive code. */
 const MAX_DEPTH = 200;
 
-/** Values in one request. `[[],[],…` takes ten times its size in memory once it is parsed; text does not. */
+/** Limit of values in one request. `[[],[],…` takes ten times its size in memory once parsed; text does not. */
 const MAX_VALUES = 5_000_000;
 
-/** Why a message is refused before anybody looks at its meaning, with its code of JSON-RPC. */
+/** Why a message cannot be parsed, with the JSON-RPC error code. */
 export class MessageError extends Error {
   override name = "MessageError";
   readonly code: -32700 | -32600;
-  /** The message's own id, where it could be read. */
+  /** The message's id, if it could be read. */
   readonly id: string | number | null;
 
   constructor(code: MessageError["code"], message: string, id: string | number | null = null) {
@@ -18,7 +18,7 @@ export class MessageError extends Error {
   }
 }
 
-/** Bytes of a message to its value. A BOM is skipped; broken UTF-8, broken JSON and what would explode are refused. */
+/** Parses a message. A BOM is skipped; invalid UTF-8, invalid JSON, and too deep or too many values are refused. */
 export function parseMessage(bytes: Uint8Array): unknown {
   checkShape(bytes);
   try {
@@ -31,7 +31,7 @@ export function parseMessage(bytes: Uint8Array): unknown {
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_LIST, OPEN_OBJECT, CLOSE_LIST, CLOSE_OBJECT] = [0x5b, 0x7b, 0x5d, 0x7d];
 
-/** Looks at the bytes, before they are parsed. If they are no JSON, what it finds does not matter. */
+/** Counts depth and values in the raw bytes, before parsing. For invalid JSON the result does not matter. */
 function checkShape(bytes: Uint8Array): void {
   let depth = 0;
   let values = 1;

@@ -5,7 +5,7 @@ import type { Log } from "../log.ts";
 import type { ServerFactory } from "./server.ts";
 import { toWebRequest, writeWebResponse } from "./web.ts";
 
-/** Clients of the older protocol without connections: each request has a server of its own, and leaves nothing. */
+/** Legacy clients in stateless mode: one server per request, no state kept. */
 export class LegacyRequests {
   readonly #createServer: ServerFactory;
   readonly #log: Log;
@@ -23,7 +23,7 @@ export class LegacyRequests {
   ): Promise<void> {
     try {
       const server = await this.#createServer({ era: "legacy", owner });
-      // Also what cancels the calls of a client that went away.
+      // Also cancels the calls of a client that disconnected.
       const end = () => server.close();
       this.#running.add(end);
       response.once("close", () => {

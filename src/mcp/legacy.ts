@@ -12,15 +12,15 @@ import {
 } from "@modelcontextprotocol/server";
 import { type RefusalOptions, refuse } from "../http/refuse.ts";
 import type { Log } from "../log.ts";
+import type { HttpWords } from "../toolsets/toolset.ts";
 import type { ServerFactory } from "./server.ts";
-import type { HttpWords } from "./toolset.ts";
 import { toWebRequest, writeWebResponse } from "./web.ts";
 
-/** Most clients never say goodbye. One that returns later is told to initialize again, which loses nothing. */
+/** Most clients never end their session. One that returns later has to initialize again, which loses nothing. */
 const IDLE_MS = 30 * 60_000;
 const SWEEP_MS = 60_000;
 
-/** MCP sessions at the same time. Each is a few kB; beyond this somebody is leaking them. */
+/** Limit of concurrent MCP sessions. Each takes a few kB; more than this is a leak. */
 const MAX_CONNECTIONS = 1_000;
 
 interface LegacyParts {
@@ -31,7 +31,7 @@ interface LegacyParts {
   max?: number;
 }
 
-/** Clients of the older protocol: one transport for each, from its `initialize` until it leaves or is long silent. */
+/** Legacy clients: one transport each, from `initialize` until the client ends it or the idle timeout. */
 export class LegacyConnections {
   readonly #createServer: ServerFactory;
   readonly #log: Log;
@@ -91,7 +91,7 @@ export class LegacyConnections {
     }
   }
 
-  /** At the limit, whoever has most connections loses the one it has not used for longest. */
+  /** At the limit, the owner with the most connections loses its least recently used one. */
   #makeRoom(): boolean {
     if (this.#connections.size < this.#max) return true;
     const idle = [...this.#connections.values()].filter((transport) => transport.idleMs > 0);
@@ -107,12 +107,12 @@ export class LegacyConnections {
 
 const methods = ["POST", "GET", "DELETE"];
 
-/** How a request is refused that belongs to no session, or to somebody else's, which is the same to whoever asks. */
+/** The refusal of a request without a session. Another owner's session is indistinguishable from an unknown one. */
 function refusalOutside({ method = "", headers }: IncomingMessage, words?: HttpWords): Refusal {
   if (words && method === "POST") return [400, words.noSession, {}];
   if (words && methods.includes(method)) return [400, words.unknownSession, { plain: true }];
   if (words) return [405, words.wrongMethod, { plain: true, headers: { allow: methods.join(", ") } }];
-  // A client that is told 404 initializes again.
+  // On 404 a client initializes again.
   if (headers["mcp-session-id"] !== undefined) return [404, "Session not found", { code: -32001 }];
   if (method !== "POST") return [405, "Method not allowed", { headers: { allow: "POST" } }];
   return [400, "Invalid request: initialize first", { code: -32600 }];
@@ -122,7 +122,7 @@ type Refusal = [status: number, message: string, options: RefusalOptions];
 
 class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
   readonly owner: string;
-  /** Requests that have no answer yet, their clients connected or not. */
+  /** Unanswered requests, whether or not their client is connected. */
   readonly #pending = new Set<RequestId>();
   #exchanges = 0;
   #lastUsedMs = performance.now();
@@ -132,12 +132,12 @@ class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
     this.owner = owner;
   }
 
-  /** 0 while anything goes on, an open stream for notices included. */
+  /** 0 during a request or while a notification stream is open. */
   get idleMs(): number {
     return this.#exchanges > 0 || this.#pending.size > 0 ? 0 : performance.now() - this.#lastUsedMs;
   }
 
-  /** Its request has no signal: an older client that loses its connection has not cancelled anything. */
+  /** No signal is passed: in the legacy protocol a lost connection does not cancel a request. */
   async serve(request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void> {
     const messages = [body ?? []].flat().filter(isMessage);
     const ids = messages.filter(isJSONRPCRequest).map((message) => message.id);
@@ -148,7 +148,7 @@ class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
     this.#exchanges += 1;
     try {
       const answer = await this.handleRequest(toWebRequest(request), { parsedBody: body });
-      // Refused before any request was begun: none will be answered.
+      // Refused before any request started: none will be answered.
       if (!answer.ok) for (const id of ids) this.#pending.delete(id);
       for (const message of messages) this.#forgetCancelled(message);
       await writeWebResponse(answer, response);
@@ -165,18 +165,18 @@ class LegacyTransport extends WebStandardStreamableHTTPServerTransport {
     await super.send(message, options);
   }
 
-  /** A cancelled request is never answered: its stream would stay open, and the SDK would remember it, for good. */
+  /** A cancelled request is never answered: its stream would stay open, and the SDK would keep its id forever. */
   #forgetCancelled(message: JSONRPCMessage): void {
     if (!("method" in message) || message.method !== "notifications/cancelled") return;
     const { requestId: id } = (message.params ?? {}) as { requestId?: RequestId };
     if (id === undefined || !this.#pending.has(id)) return;
     this.closeSSEStream(id);
-    // With the stream gone nobody receives this; it makes the SDK let go of the id.
+    // Not delivered, since the stream is closed; it makes the SDK release the id.
     void this.send({ jsonrpc: "2.0", id, error: { code: -32000, message: "cancelled" } }).catch(() => {});
   }
 }
 
-/** Near enough to look into it; the SDK refuses what is not one. */
+/** Only as much as this file needs; the SDK validates the message. */
 function isMessage(value: unknown): value is JSONRPCMessage {
   return typeof value === "object" && value !== null;
 }

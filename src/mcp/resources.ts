@@ -6,39 +6,39 @@ import {
   type Server,
 } from "@modelcontextprotocol/server";
 import * as z from "zod";
+import type { Session } from "../engine/session/session.ts";
+import type { FileWatcher, Sessions } from "../engine/sessions/sessions.ts";
 import { CellwrightError } from "../errors.ts";
 import type { Backends } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
-import type { Session } from "../session/session.ts";
-import type { FileWatcher, Sessions } from "../session/sessions.ts";
 import type { Blob, Store } from "../store/store.ts";
+import { fileUri, fileUriTemplate, parseFileUri } from "../tools/uri.ts";
 import { readStatus, STATUS_URI, statusResource } from "./status-resource.ts";
-import { fileUri, fileUriTemplate, parseFileUri } from "./uri.ts";
 
-/** A list is for finding what was made just now; older files are found with list_files. */
+/** The list is for finding new files; list_files finds older ones. */
 const LISTED_FILES = 200;
 
-/** As base64 this stays below the 10 MB that stdio clients built on the SDK read at most as one message. */
+/** As base64 this stays below the SDK's 10 MB limit of one stdio message. */
 const MAX_READ_BYTES = 7_000_000;
 
-/** Files that one connection may watch: a bound for our memory, far above what a client shows. */
+/** Subscriptions per connection: bounds memory, far above what a client shows. */
 const MAX_WATCHED = 1_000;
 
-/** A cell may change many files in many steps; clients are told once per so many milliseconds. */
+/** Debounces notifications: a cell may change many files in many steps. */
 const LIST_NOTICE_MS = 200;
 
-/** The SDK's own check of parameters answers a mistake in them as if it were ours. The longest path is 4 096 bytes. */
+/** The SDK's own validation reports wrong parameters as an internal error. The longest path is 4096 bytes. */
 const uriParams = z.object({ uri: z.string().max(16_384) });
 
 interface ResourceParts {
   sessions: Sessions;
   store: Store;
-  /** Those that have a status to read. */
+  /** For the status resource. */
   backends?: Backends | undefined;
   log: Log;
 }
 
-/** Files of the owner's sessions as resources. `watch`: the server lives long enough to tell of changes. */
+/** Files of the owner's sessions as resources. `watch`: the server lives long enough to notify of changes. */
 export function offerResources(
   server: Server,
   parts: ResourceParts,
@@ -75,11 +75,11 @@ export function offerResources(
     });
   }
   if (!watch) return;
-  const ignore = (error: unknown) => parts.log.debug(`no notice of a change: ${error}`);
+  const ignore = (error: unknown) => parts.log.debug(`change notification failed: ${error}`);
   const stop = watchOwnFiles(parts.sessions, owner, {
     listChanged: () => server.sendResourceListChanged().catch(ignore),
     updated: (uri) => {
-      // Of modern clients the SDK knows what they watch, and filters.
+      // For modern clients the SDK filters by subscription.
       const asked = era === "modern" ? uri : watched.get(uri);
       if (asked !== undefined) server.sendResourceUpdated({ uri: asked }).catch(ignore);
     },
@@ -91,7 +91,7 @@ export function offerResources(
   };
 }
 
-/** Tells of changes in the files of one owner; `listChanged` once for changes that come close together. */
+/** Reports changes in the files of one owner; `listChanged` is debounced. */
 export function watchOwnFiles(
   sessions: Pick<Sessions, "watchFiles">,
   owner: string,
@@ -122,7 +122,7 @@ async function listFiles({ sessions, log }: ResourceParts, owner: string): Promi
       resources.push(...(await filesOf(session, left)));
     } catch (error) {
       if (error instanceof CellwrightError && error.code === "not_supported") continue;
-      log.warn(`session ${session.id}: its files cannot be listed`, error);
+      log.warn(`session ${session.id}: cannot list its files`, error);
     }
   }
   return resources;
@@ -146,8 +146,7 @@ async function readFile(
   { owner, uri }: { owner: string; uri: string },
 ): Promise<ReadResourceResult> {
   const target = parseFileUri(uri);
-  if (!target)
-    throw refuse(uri, `\`${uri.slice(0, 200)}\` is not a resource of this server, which are ${fileUriTemplate}.`);
+  if (!target) throw refuse(uri, `\`${uri.slice(0, 200)}\` is not a resource of this server: ${fileUriTemplate}.`);
   try {
     const session = await parts.sessions.get(owner, target.sessionId);
     const { bytes, mimeType } = await open(parts.store, session, target.path);
@@ -159,7 +158,7 @@ async function readFile(
       throw refuse(uri, `${error.message} ${error.hint}`);
     }
     parts.log.error(`cannot read ${uri}`, error);
-    throw new ProtocolError(ProtocolErrorCode.InternalError, "The resource could not be read: a bug in Cellwright.");
+    throw new ProtocolError(ProtocolErrorCode.InternalError, "Internal error: the resource could not be read.");
   }
 }
 
@@ -168,7 +167,7 @@ async function open(store: Store, session: Session, path: string): Promise<Blob>
   const blob = await store.getBlob(`cell://${session.id}/${path}`);
   if (!blob) throw new CellwrightError("file_not_found", `There is no \`${path}\` in session \`${session.id}\`.`);
   if (blob.bytes.length <= MAX_READ_BYTES) return blob;
-  throw new CellwrightError("too_large", `\`${path}\` has ${blob.bytes.length} bytes; ${MAX_READ_BYTES} can be read.`);
+  throw new CellwrightError("too_large", `\`${path}\` has ${blob.bytes.length} bytes; the limit is ${MAX_READ_BYTES}.`);
 }
 
 const textTypes = /^(text\/|application\/(json|xml|yaml|toml|sql|x-ndjson|x-sh|x-tex|javascript)\b|.*\+(json|xml)$)/;

@@ -7,44 +7,44 @@ import {
   ProtocolErrorCode,
   Server,
 } from "@modelcontextprotocol/server";
+import { LOCAL_OWNER } from "../engine/sessions/sessions.ts";
 import type { Backends } from "../kernels/kernel.ts";
 import { nearest } from "../nearest.ts";
-import { LOCAL_OWNER } from "../session/sessions.ts";
+import type { Tool } from "../tools/tool.ts";
+import type { Toolset } from "../toolsets/toolset.ts";
 import { type ArgumentsSchema, describeArguments } from "./arguments.ts";
 import { type CallParts, callTool } from "./calls.ts";
 import { writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
-import type { Tool } from "./tool.ts";
-import type { Toolset } from "./toolset.ts";
 import { offerToolsetResources } from "./toolset-resources.ts";
 
-/** Tools stay the same as long as the program runs; this is how long a client may believe so after a restart. */
+/** Tools never change while the program runs; this bounds how long a client uses a stale list after a restart. */
 const TOOLS_CACHE: CacheHint = { ttlMs: 5 * 60_000, cacheScope: "private" };
 
-/** A list of tools does not wait longer than this for a kernel's name. */
+/** `tools/list` waits at most this long for a kernel's name. */
 const KERNEL_LIST_MS = 5_000;
 
 export interface ServerParts extends CallParts {
   tools: Tool[];
-  /** What sessions are spread over, for the resource that shows how these are. */
+  /** The remote servers that sessions are balanced over, for the status resource. */
   backends?: Backends | undefined;
   version: string;
-  /** Called once, when a client has been answered and nothing waits: the time to prepare what a first cell needs. */
+  /** Called once, after a client's first answer: the time to prepare for a first cell. */
   onFirstUse?: () => void;
 }
 
-/** For whom a server is built. The fields besides `owner` are what the SDK's entries give. */
+/** The client that a server is built for. All fields but `owner` come from the SDK. */
 export interface ServerContext {
   era: "legacy" | "modern";
   owner?: string;
-  /** Set for a server that lives for one HTTP request only. */
+  /** Set for a server that serves one HTTP request. */
   requestInfo?: Request;
 }
 
-/** Builds a server for one connection, or for one request where the protocol has no connections. */
+/** Builds a server for one connection, or for one request where the protocol is stateless. */
 export type ServerFactory = (context: ServerContext) => Promise<Server | McpServer>;
 
-/** All state is in `parts`: servers are cheap, come and go, and hold none but what a connection asked to be sent. */
+/** All state is in `parts`. Servers are cheap and short-lived, and hold only a connection's subscriptions. */
 export function createServerFactory(parts: ServerParts): ServerFactory {
   const tools = new Map(parts.tools.map((tool) => [tool.name, { tool, toolArguments: describeArguments(tool) }]));
   const { toolset } = parts;
@@ -90,7 +90,7 @@ export function createServerFactory(parts: ServerParts): ServerFactory {
         return { content: [{ type: "text", text: toolset.unknownTool(params.name) }], isError: true };
       if (!found) throw unknownTool(params.name, [...tools.keys()]);
       const logLevel = era === "modern" ? requestLogLevel(request.envelope) : connectionLogLevel;
-      // The newer protocol has no way to ask in the middle of a call.
+      // The modern protocol has no elicitation during a call.
       const canAsk = era === "legacy" && server.getClientCapabilities()?.elicitation !== undefined;
       return callTool(parts, { ...found, given: params.arguments, owner, logLevel, canAsk, request });
     });
@@ -135,13 +135,13 @@ function describeExactly(
   };
 }
 
-/** What code runs in, as far as that is known without starting it. */
+/** The kernel's description, without starting it. */
 async function kernelName({ sessions }: ServerParts): Promise<string> {
-  const [kernel] = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  const [kernel] = await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
   return kernel?.description ?? "Python";
 }
 
-/** The SDK has checked it, but its type of the envelope does not name it. */
+/** Validated by the SDK, but missing from its type of the envelope. */
 function requestLogLevel(envelope: object | undefined): LoggingLevel | undefined {
   return (envelope as { [LOG_LEVEL_META_KEY]?: LoggingLevel } | undefined)?.[LOG_LEVEL_META_KEY];
 }

@@ -5,12 +5,12 @@ export const STATUS_URI = "balancer://status";
 
 const MIME_TYPE = "application/json";
 
-/** How the places that sessions are spread over are doing. */
+/** The state of the servers that sessions are balanced over. */
 export const statusResource: Resource = {
   uri: STATUS_URI,
   name: "balancer status",
   title: "Status of the backends",
-  description: "The backends that sessions are spread over: their state, what runs there, failures, last use.",
+  description: "The backends that sessions are balanced over: state, running sessions, failures, last use.",
   mimeType: MIME_TYPE,
 };
 

@@ -1,21 +1,21 @@
-import type { Readable, Writable } from "node:stream";
+import { type Readable, Writable } from "node:stream";
 import { type JSONRPCMessage, parseJSONRPCMessage, type RequestId, type Transport } from "@modelcontextprotocol/server";
 import { MessageError, parseMessage } from "./json.ts";
 
 const NEWLINE = 0x0a;
 
-/** Of a message that is too long, so much of both ends is kept to find its id in. */
+/** Bytes kept of each end of a message that is too long, to find its id. */
 const KEPT_OF_LONG_BYTES = 256;
 
 /**
- * At the end of input, requests that came just before it are still answered if that takes no longer: `echo … |
- * cellwright` is how people try a server. Long enough for a start, short enough for a client that waits for our exit.
+ * Grace period at the end of input for requests that are still unanswered: `echo … | cellwright` is how people try a
+ * server. Long enough for a start, short enough for a client that waits for the exit.
  */
 const LAST_ANSWERS_MS = 500;
 
 /**
- * Messages on two streams, one a line. Unlike the SDK's own it reads long lines in linear time, answers what it cannot
- * read instead of dropping it, and survives a line that is too long: the client learns why, and goes on.
+ * Newline-delimited messages on two streams. Unlike the SDK's transport it reads long lines in linear time, answers an
+ * invalid message with an error instead of dropping it, and survives a line that is too long.
  */
 export class StdioTransport implements Transport {
   onclose?: () => void;
@@ -70,7 +70,7 @@ export class StdioTransport implements Transport {
     this.#input.off("data", this.#read);
     this.#input.pause();
     this.#line = [];
-    // The listeners for errors stay: a write may still fail, and nobody else would catch it.
+    // The error listeners stay: a pending write may still fail, and an unhandled error would end the process.
     this.onclose?.();
     this.#resolveClosed();
   }
@@ -114,7 +114,7 @@ export class StdioTransport implements Transport {
     this.#lineBytes = 0;
     if (tooLong) {
       const mb = Math.floor(this.#maxBytes / 1024 / 1024);
-      this.#refuse(new MessageError(-32600, `Invalid request: larger than --max-request-mb (${mb} MB)`, idIn(line)));
+      this.#refuse(new MessageError(-32600, `Invalid request: larger than ${mb} MB`, idIn(line)));
     } else if (line.some((byte) => byte !== 0x20 && byte !== 0x0d && byte !== 0x09)) {
       this.#deliver(line);
     }
@@ -124,7 +124,7 @@ export class StdioTransport implements Transport {
     try {
       const message = readMessage(line);
       if ("method" in message && "id" in message) this.#unanswered.add(message.id);
-      // Never answered.
+      // A cancelled request is never answered.
       if ("method" in message && message.method === "notifications/cancelled") {
         this.#unanswered.delete((message.params as { requestId?: RequestId } | undefined)?.requestId ?? "");
       }
@@ -138,7 +138,7 @@ export class StdioTransport implements Transport {
   #refuse(error: MessageError): void {
     this.onerror?.(error);
     const answer = { jsonrpc: "2.0", id: error.id, error: { code: error.code, message: error.message } };
-    // JSON-RPC wants `id: null` where the id cannot be known; the SDK's type has no word for it.
+    // JSON-RPC requires `id: null` where the id is unknown; the SDK's type does not allow it.
     this.send(answer as JSONRPCMessage).catch(() => {});
   }
 }
@@ -148,7 +148,7 @@ function readMessage(line: Buffer): JSONRPCMessage {
   try {
     return parseJSONRPCMessage(value);
   } catch {
-    throw new MessageError(-32600, "Invalid request: not a message of JSON-RPC 2.0", idOf(value));
+    throw new MessageError(-32600, "Invalid request: not a JSON-RPC 2.0 message", idOf(value));
   }
 }
 
@@ -157,7 +157,7 @@ function idOf(value: unknown): string | number | null {
   return typeof id === "string" || typeof id === "number" ? id : null;
 }
 
-/** The id of a message of which only both ends are left; clients write it first or last. */
+/** The id of a message from its two ends: clients write it first or last. */
 function idIn(ends: Buffer): string | number | null {
   const text = ends.toString("utf8");
   const id = /"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$|^\s*\{[^{}]*?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")/.exec(
@@ -165,4 +165,16 @@ function idIn(ends: Buffer): string | number | null {
   );
   const found = id?.[1] ?? id?.[2];
   return found === undefined ? null : JSON.parse(found);
+}
+
+/** Redirects all other output to stderr: one stray line on stdout would break the protocol. */
+export function takeStdout(): Writable {
+  const write = process.stdout.write.bind(process.stdout);
+  process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
+  const output = new Writable({
+    decodeStrings: false,
+    write: (text, _encoding, done) => void write(text, done),
+  });
+  process.stdout.on("error", (error) => output.destroy(error));
+  return output;
 }

@@ -1,14 +1,14 @@
 import { ProtocolError, ProtocolErrorCode, type Server } from "@modelcontextprotocol/server";
 import * as z from "zod";
+import { parseFileUri } from "../tools/uri.ts";
+import type { ResourceContent, ResourceContext, Toolset } from "../toolsets/toolset.ts";
 import type { CallParts } from "./calls.ts";
-import type { ResourceContent, ResourceContext, Toolset } from "./toolset.ts";
-import { parseFileUri } from "./uri.ts";
 
 const uriParams = z.object({ uri: z.string().max(16_384) });
 
 /**
- * A toolset's own resources; a system that has none answers with empty lists. What replies link to besides, the whole
- * of a text or picture that they show less of, can be read too.
+ * A toolset's resources; empty lists if it has none. Kept outputs that replies link to can be read, too: the full text
+ * or picture where a reply shows less.
  */
 export function offerToolsetResources(
   server: Server,
@@ -22,7 +22,7 @@ export function offerToolsetResources(
     const code = resources?.errorCode ?? ProtocolErrorCode.InvalidParams;
     const refuse = (message: string) => new ProtocolError(code, message, { uri });
     const content = await read(uri).catch((error: Error) => {
-      log.debug(`${uri} cannot be read: ${error}`);
+      log.debug(`cannot read ${uri}: ${error}`);
       throw refuse(error.message);
     });
     if (!content) throw refuse(`Unknown resource: ${uri.slice(0, 200)}`);

@@ -1,20 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** The SDK speaks the web's Request and Response. The body is not in it: we have read and parsed it already. */
+/** Converts to a web Request for the SDK, without the body, which is parsed already. */
 export function toWebRequest(request: IncomingMessage, signal?: AbortSignal): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers)) {
     for (const one of [value ?? []].flat()) headers.append(name, one);
   }
-  // The path only: nothing behind this reads the rest, and a Host can be anything.
+  // A fixed host: the SDK does not use it, and the Host header is untrusted.
   return new Request("http://localhost/mcp", { method: request.method, headers, signal });
 }
 
-/** Sends a response as it comes, no faster than the client reads. Ends early, without an error, when the client leaves. */
+/** Streams a response with back-pressure. Ends early, without an error, when the client disconnects. */
 export async function writeWebResponse(web: Response, response: ServerResponse): Promise<void> {
   response.writeHead(web.status, Object.fromEntries(web.headers));
   if (!web.body) return void response.end();
-  // A stream's first event may be long in coming; the client should know before that it was accepted.
+  // A stream's first event may take long; headers tell the client that the request was accepted.
   response.flushHeaders();
   const reader = web.body.getReader();
   const gone = () => void reader.cancel().catch(() => {});
@@ -27,7 +27,7 @@ export async function writeWebResponse(web: Response, response: ServerResponse):
       if (!response.write(value)) await drained(response);
     }
   } catch {
-    // The stream was cut short on our side; what the client has is all there is.
+    // The stream was aborted on the server side; the client keeps what it received.
   }
   response.off("close", gone);
   response.end();

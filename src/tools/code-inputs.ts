@@ -13,7 +13,7 @@ const isName: Record<Language, (name: string) => boolean> = {
   bash: (name) => /^[A-Za-z_]\w*$/.test(name),
 };
 
-/** Values that a cell finds in its namespace: the caller's own, and images as `image_0`, … and `image` if it is one. */
+/** Variables for a cell: the caller's values, and images as `image_0`, …; a single one also as `image`. */
 export function codeVariables(
   variables: Record<string, unknown> = {},
   images: string[] = [],
@@ -25,7 +25,7 @@ export function codeVariables(
       const whose = { python: "Python", bash: "shell" }[language];
       throw new CellwrightError(
         "invalid_input",
-        `variables: \`${name.slice(0, 100)}\` cannot be a ${whose} variable's name.`,
+        `variables: \`${name.slice(0, 100)}\` is not a valid ${whose} variable name.`,
       );
     }
     values.push([name, value as Json]);
@@ -35,7 +35,7 @@ export function codeVariables(
     const names = images.length === 1 ? ["image_0", "image"] : [`image_${index}`];
     const taken = names.find((name) => Object.hasOwn(variables, name));
     if (taken)
-      throw new CellwrightError("invalid_input", `variables: \`${taken}\` is the name of an image. Rename it.`);
+      throw new CellwrightError("invalid_input", `variables: \`${taken}\` is also the name of an image. Rename it.`);
     values.push(...names.map((name): [string, Uint8Array] => [name, bytes]));
   }
   return Object.fromEntries(values);
@@ -43,13 +43,13 @@ export function codeVariables(
 
 function imageBytes(image: string, index: number): Uint8Array {
   const [, base64 = image] = /^data:[^,]{0,200};base64,(.*)$/s.exec(image) ?? [];
-  const expected = "Give base64, or a data: URI that holds base64.";
+  const expected = "Pass base64, or a data: URI with base64.";
   const bytes = Buffer.from(base64, "base64");
   if (bytes.length === 0 || bytes.toString("base64") !== base64) {
     throw new CellwrightError("invalid_input", `images[${index}] is not valid base64. ${expected}`);
   }
   if (bytes.length > MAX_IMAGE_BYTES) {
-    throw new CellwrightError("too_large", `images[${index}] has ${bytes.length} bytes; an image may have 10 MB.`, {
+    throw new CellwrightError("too_large", `images[${index}] has ${bytes.length} bytes; the limit is 10 MB.`, {
       hint: "Scale it down, or put the file into the session with write_file or import_file.",
     });
   }

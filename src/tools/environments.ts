@@ -1,24 +1,23 @@
 import * as z from "zod";
 import type { Environment } from "../kernels/kernel.ts";
-import { defineTool } from "../mcp/tool.ts";
 import { table } from "./table.ts";
+import { defineTool } from "./tool.ts";
 
-/** Packages shown of one environment: enough to choose by, one line. */
+/** Packages shown per environment: enough to choose one, on one line. */
 const MAX_PACKAGES = 12;
 
 const listEnvironments = defineTool({
   name: "list_environments",
   title: "List environments",
-  description:
-    "Lists the Python environments that `env` of execute_code can name, with version and packages, ready or why not.",
+  description: "Lists the Python environments for `env` of execute_code: version, packages, and whether each is ready.",
   readOnly: true,
   input: z.object({}),
   async run(_, { sessions, signal, local }) {
-    const all = await sessions.environments(signal);
+    const all = (await sessions.provider.environments?.(signal)) ?? [];
     const environments = local ? all : all.flatMap(withoutPaths);
     const data = { environments: environments.map(asData) };
     if (environments.length === 0) {
-      const text = "There is no choice here: all sessions run in WebAssembly, without `env`.";
+      const text = "No environments: all sessions run in WebAssembly. Leave out `env`.";
       return { type: "text", text, data };
     }
     const rows = environments.map(({ name, kind, python = "–", obstacle, isDefault, path }) => [
@@ -41,8 +40,8 @@ const listEnvironments = defineTool({
 export default [listEnvironments];
 
 /**
- * As clients over HTTP see it: they may be anybody's, and paths tell of the users and projects of this machine. What can
- * only be named by its path is left out; the reasons why one is not ready are full of paths, too.
+ * The view of HTTP clients: paths would reveal the users and projects of this machine. Environments that can only be
+ * chosen by path are left out, and so are the reasons why one is not ready, which contain paths.
  */
 function withoutPaths(environment: Environment): Environment[] {
   const { name, isDefault, obstacle } = environment;

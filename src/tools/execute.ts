@@ -1,18 +1,17 @@
 import * as z from "zod";
+import type { Run } from "../engine/run/run.ts";
+import type { Session } from "../engine/session/session.ts";
 import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
-import { defineTool, type Reply } from "../mcp/tool.ts";
-import type { Run } from "../session/run.ts";
-import type { Session } from "../session/session.ts";
 import { codeVariables } from "./code-inputs.ts";
-import { follow } from "./follow.ts";
-import { patienceMs } from "./patience.ts";
-import { findSession, sessionArgument } from "./session-argument.ts";
+import { follow, patienceMs } from "./follow.ts";
+import { idOrName, sessionArgument } from "./session-argument.ts";
+import { defineTool, type Reply } from "./tool.ts";
 
-/** For programs, which read the last expression's value from structuredContent. */
+/** For structuredContent, from which programs read the value. */
 const VALUE_STYLE = { indent: 0, quoteNonFinite: true };
 
-/** A week: what a timer can hold, and then some. */
+/** A week: within the limit of a Node timer. */
 const MAX_SECONDS = 604_800;
 
 const waitArgument = z
@@ -20,21 +19,18 @@ const waitArgument = z
   .min(0)
   .max(MAX_SECONDS)
   .optional()
-  .describe("Seconds to wait for the end before replying `running`; default 45.");
+  .describe("Seconds to wait for the cell before replying `running`; default 45.");
 
 const executeCode = defineTool({
   name: "execute_code",
   title: "Execute code",
   description:
-    "Runs Python or bash in a session, like a notebook cell: variables, imports and files persist between calls, the last expression is shown, top-level await works. Returns output, plots as images, errors, changed files and the session id. A cell that takes long is returned as `running` and goes on; collect the rest with wait.",
+    "Runs Python or bash in a session, like a notebook cell: variables, imports and files persist between calls, the last expression is shown, top-level await works. Returns output, plots as images, errors, changed files and the session id. A long cell is returned as `running` and continues; get the rest with wait.",
   readOnly: false,
   destructive: true,
   input: z.object({
     code: z.string().describe("Source to run."),
-    session_id: z
-      .union([z.string(), z.number()])
-      .optional()
-      .describe("Session id or name from an earlier call; leave out for a new session."),
+    session_id: idOrName.optional().describe("Session id or name from an earlier call; leave out for a new session."),
     session_name: z.string().trim().min(1).max(100).optional().describe("Name for a new session."),
     language: z
       .enum(["python", "bash"])
@@ -47,7 +43,7 @@ const executeCode = defineTool({
       .describe("Environment for a new session."),
     timeout_s: z
       .number()
-      .positive()
+      .min(0.001)
       .max(MAX_SECONDS)
       .optional()
       .describe("Seconds after which the cell is stopped; default 600."),
@@ -57,17 +53,17 @@ const executeCode = defineTool({
       .max(20)
       .optional()
       .describe(
-        "Base64 or data: URIs; the code finds them as image_0, image_1, … (Python: bytes, bash: base64) and as image if there is one.",
+        "Base64 or data: URIs, available as image_0, image_1, … (Python: bytes, bash: base64); a single one also as image.",
       ),
-    variables: z.record(z.string(), z.unknown()).optional().describe("JSON values the code finds as variables."),
+    variables: z.record(z.string(), z.unknown()).optional().describe("JSON values to define as variables."),
   }),
   packed: "variables",
   async run({ code, session_id, session_name, language, env, timeout_s, wait_s, images, variables }, context) {
-    const values = codeVariables(variables, images, language);
-    const wantsNew = session_id === undefined || ["", "0"].includes(String(session_id).trim());
+    const values = variables || images ? codeVariables(variables, images, language) : {};
+    const wantsNew = session_id === undefined || ["", "0"].includes(session_id.trim());
     const session = wantsNew
       ? await context.sessions.create(context.owner, { name: session_name, env })
-      : await findSession(String(session_id), context);
+      : await context.sessions.get(context.owner, session_id);
     const call = new AbortController();
     const cancel = () => call.abort();
     context.signal.addEventListener("abort", cancel, { once: true });
@@ -79,7 +75,7 @@ const executeCode = defineTool({
         env,
         timeoutMs,
         variables: values,
-        value: context.options.structured ? VALUE_STYLE : undefined,
+        kernelOptions: { value: context.options.structured ? VALUE_STYLE : undefined },
         onInput: context.ask,
         signal: call.signal,
       });
@@ -88,11 +84,11 @@ const executeCode = defineTool({
       if (session_name !== undefined && !wantsNew) ignoredName(reply, session);
       return reply;
     } catch (error) {
-      // A session that never had a kernel is of no use, and its id is in no reply.
+      // A session that never had a kernel is useless, and no reply names it.
       if (wantsNew) await context.sessions.close(session, { deleteFiles: true }).catch(() => {});
       throw error;
     } finally {
-      // What the client cancels after this is not this cell any more.
+      // A later cancellation must not stop this cell.
       context.signal.removeEventListener("abort", cancel);
     }
   },
@@ -102,7 +98,7 @@ const wait = defineTool({
   name: "wait",
   title: "Wait for a cell",
   description:
-    "Waits for the running cell and returns what it printed since the last reply, or its end. With nothing running it returns the last result again.",
+    "Waits for the running cell and returns its new output since the last reply. If nothing is running, returns the last result again.",
   readOnly: true,
   input: z.object({
     session_id: sessionArgument,
@@ -110,11 +106,11 @@ const wait = defineTool({
     wait_s: waitArgument,
   }),
   async run({ session_id, execution_id, wait_s }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     const run = session.run(execution_id);
     if (!run) return pastReply(session, execution_id);
     await follow(run, context, { patienceMs: patienceMs(wait_s), until: context.signal });
-    // Nobody reads the reply of a cancelled call: what is new stays new for the next one.
+    // The reply of a cancelled call is dropped: new output stays unseen for the next call.
     return context.signal.aborted ? executionReply(session, run.snapshot()) : newsReply(session, run);
   },
 });
@@ -122,11 +118,11 @@ const wait = defineTool({
 const interrupt = defineTool({
   name: "interrupt",
   title: "Interrupt",
-  description: "Stops the running cell, keeping variables if it stops in time, and returns what it printed.",
+  description: "Stops the running cell and returns its output. Variables are kept if it stops in time.",
   readOnly: false,
   input: z.object({ session_id: sessionArgument }),
   async run({ session_id }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     const run = session.run();
     const execution = await session.interrupt();
     if (!execution) return { type: "text", text: `Nothing is running in session ${session.id}.` };
@@ -140,7 +136,7 @@ function executionReply(session: Session, execution: Execution, late = session.t
   return { type: "execution", session, execution, late, queued: false };
 }
 
-/** All of a cell that has ended. Its own late output is in it already, as long as the session holds it. */
+/** The whole result of an ended cell. It includes the cell's late output, while the session is in memory. */
 function wholeReply(session: Session, run: Run, late = session.takeLate()): ExecutionReply {
   const isHeld = session.holds(run);
   const others = late.filter(({ executionId }) => executionId !== run.id || !isHeld);
@@ -148,14 +144,14 @@ function wholeReply(session: Session, run: Run, late = session.takeLate()): Exec
   return executionReply(session, run.snapshot(), others);
 }
 
-/** What nobody was told yet of a cell that runs or has just ended; all of it when there is no news. */
+/** The unseen output of a cell that runs or has just ended; the whole result if nothing is new. */
 function newsReply(session: Session, run: Run): ExecutionReply {
   const late = session.takeLate();
   const news = run.look();
   const isLate = late.some(({ executionId }) => executionId === run.id);
   if (run.phase === "finished" && (isLate || news.outputs.length === 0)) return wholeReply(session, run, late);
   if (run.phase === "starting") {
-    news.notices.push(`The cell has not begun yet: ${run.startMessage || "starting the kernel"}.`);
+    news.notices.push(`The cell has not started yet: ${run.startMessage || "starting the kernel"}.`);
   }
   return { ...executionReply(session, news, late), queued: run.phase === "queued" };
 }
@@ -170,6 +166,6 @@ async function pastReply(session: Session, executionId: string | undefined): Pro
 type ExecutionReply = Extract<Reply, { type: "execution" }>;
 
 function ignoredName({ execution }: ExecutionReply, { record }: Session): void {
-  const name = record.name ? `it is named ${record.name}` : "it has no name";
-  execution.notices.push(`session_name was ignored: session_id names a session that exists, and ${name}.`);
+  const name = record.name ? `is named ${record.name}` : "has no name";
+  execution.notices.push(`session_name was ignored: session_id refers to an existing session, which ${name}.`);
 }

@@ -1,11 +1,11 @@
-import type { Tool } from "../mcp/tool.ts";
 import environments from "./environments.ts";
 import execute from "./execute.ts";
-import files from "./files.ts";
-import hostFiles from "./host-files.ts";
+import files from "./files/files.ts";
+import hostFiles from "./files/host-files.ts";
 import inspect from "./inspect.ts";
 import packages from "./packages.ts";
 import sessions from "./sessions.ts";
+import type { Tool } from "./tool.ts";
 
 export interface ToolGroup {
   name: "core" | "files" | "inspect" | "env";

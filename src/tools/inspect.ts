@@ -1,11 +1,11 @@
 import * as z from "zod";
+import type { Session } from "../engine/session/session.ts";
 import { CellwrightError } from "../errors.ts";
 import type { Variable } from "../kernels/kernel.ts";
-import { showBytes } from "../mcp/render/amounts.ts";
-import { defineTool } from "../mcp/tool.ts";
-import type { Session } from "../session/session.ts";
-import { findSession, sessionArgument } from "./session-argument.ts";
+import { showBytes } from "../render/text/amounts.ts";
+import { sessionArgument } from "./session-argument.ts";
 import { table } from "./table.ts";
+import { defineTool } from "./tool.ts";
 
 const MAX_LISTED = 200;
 
@@ -17,10 +17,10 @@ const listVariables = defineTool({
   readOnly: true,
   input: z.object({ session_id: sessionArgument }),
   async run({ session_id }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     const variables = await session.inspect({ limit: MAX_LISTED });
     if (variables.length === 0) {
-      const why = hasPython(session) ? "has no variables." : "has no Python running now, so there are no variables.";
+      const why = hasPython(session) ? "has no variables." : "has no running Python kernel, so no variables.";
       return { type: "text", text: `Session ${session.id} ${why}`, data: { variables: [] } };
     }
     const rows = variables.map((variable) => [
@@ -46,11 +46,11 @@ const inspectVariable = defineTool({
   readOnly: true,
   input: z.object({ session_id: sessionArgument, name: z.string().min(1).describe("The variable's name.") }),
   async run({ session_id, name }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     const maxChars = Math.floor(context.options.maxResultChars / 2);
     const [variable] = await session.inspect({ name, maxChars });
     if (!variable) {
-      const why = hasPython(session) ? "" : " It has no Python running now.";
+      const why = hasPython(session) ? "" : " It has no running Python kernel.";
       throw new CellwrightError("variable_not_found", `Session \`${session.id}\` has no variable \`${name}\`.${why}`);
     }
     const facts = [variable.type, variable.dtype, extent(variable), size(variable)].filter(Boolean).join(" · ");
@@ -73,7 +73,7 @@ function asData({ sizeBytes, ...variable }: Variable) {
   return { ...variable, ...(sizeBytes === undefined ? {} : { size_bytes: sizeBytes }) };
 }
 
-/** A shell's variables are not listed. */
+/** Variables of a bash kernel are not listed. */
 function hasPython({ kernels }: Session): boolean {
   return kernels.some(({ language }) => language === "python");
 }

@@ -1,16 +1,16 @@
 import * as z from "zod";
-import { defineTool } from "../mcp/tool.ts";
 import { findOpenSession, sessionArgument } from "./session-argument.ts";
+import { defineTool } from "./tool.ts";
 
 const installPackages = defineTool({
   name: "install_packages",
   title: "Install packages",
   description:
-    "Makes Python packages importable in a session; variables are kept. In WebAssembly, cells also install what they import by themselves.",
+    "Installs Python packages in a session; variables are kept. In WebAssembly, imports of a cell are also installed automatically.",
   readOnly: false,
   input: z.object({
     session_id: sessionArgument,
-    packages: z.array(z.string().min(1)).min(1).max(50).describe("Names, with versions if wanted: pandas==3.0.2."),
+    packages: z.array(z.string().min(1)).min(1).max(50).describe("Names, optionally with a version: pandas==3.0.2."),
   }),
   async run({ session_id, packages }, context) {
     const session = await findOpenSession(session_id, context);

@@ -1,20 +1,19 @@
 import * as z from "zod";
+import type { Session } from "../engine/session/session.ts";
 import { CellwrightError } from "../errors.ts";
-import type { ToolContext } from "../mcp/tool.ts";
-import type { Session } from "../session/session.ts";
+import type { ToolContext } from "./tool.ts";
 
-/** A session that must exist. Models write numbers where names are made of digits. */
-export const sessionArgument = z
-  .preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().min(1))
-  .describe("Session id or name.");
+/** Models write numbers for names made of digits. */
+const asText = (given: unknown) => (typeof given === "number" ? String(given) : given);
 
-export function findSession(idOrName: string, { sessions, owner }: ToolContext): Promise<Session> {
-  return sessions.get(owner, idOrName);
-}
+export const idOrName = z.preprocess(asText, z.string());
 
-/** For tools that change files: those of a session that was ended can only be read. */
-export async function findOpenSession(idOrName: string, context: ToolContext): Promise<Session> {
-  const session = await findSession(idOrName, context);
+/** An existing session. */
+export const sessionArgument = z.preprocess(asText, z.string().min(1)).describe("Session id or name.");
+
+/** For tools that change files: those of a closed session are read-only. */
+export async function findOpenSession(idOrName: string, { sessions, owner }: ToolContext): Promise<Session> {
+  const session = await sessions.get(owner, idOrName);
   if (session.record.endedAt) {
     throw new CellwrightError("session_closed", `Session \`${session.id}\` is closed.`);
   }

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { showDuration } from "../mcp/render/amounts.ts";
-import { defineTool } from "../mcp/tool.ts";
-import type { SessionSummary } from "../session/sessions.ts";
-import { findSession, sessionArgument } from "./session-argument.ts";
+import type { SessionSummary } from "../engine/sessions/sessions.ts";
+import { showDuration } from "../render/text/amounts.ts";
+import { sessionArgument } from "./session-argument.ts";
 import { table } from "./table.ts";
+import { defineTool } from "./tool.ts";
 
-/** Newest first; a server may remember thousands. */
+/** Limit of listed sessions: a server may keep thousands. */
 const MAX_LISTED = 50;
 
 const listSessions = defineTool({
@@ -27,8 +27,7 @@ const listSessions = defineTool({
     const more = all.length > listed.length ? `\n… and ${all.length - listed.length} older ones` : "";
     return {
       type: "text",
-      text:
-        rows.length > 0 ? table(["id", "name", "state", "kernel", "last used"], rows) + more : "There are no sessions.",
+      text: rows.length > 0 ? table(["id", "name", "state", "kernel", "last used"], rows) + more : "No sessions.",
       data: { sessions: listed.map(asData), total: all.length },
     };
   },
@@ -37,14 +36,14 @@ const listSessions = defineTool({
 const resetSession = defineTool({
   name: "reset_session",
   title: "Reset session",
-  description: "Ends a session's kernel, and with it all variables and running cells. Id, files and history stay.",
+  description: "Ends a session's kernel: variables are lost and running cells stop. Id, files and history stay.",
   readOnly: false,
   destructive: true,
   input: z.object({ session_id: sessionArgument }),
   async run({ session_id }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     await session.reset();
-    const text = `Session ${session.id} was reset: variables are gone, files are kept. The next cell gets a fresh kernel.`;
+    const text = `Session ${session.id} was reset: variables are lost, files are kept. The next cell gets a fresh kernel.`;
     return { type: "text", text };
   },
 });
@@ -52,7 +51,7 @@ const resetSession = defineTool({
 const closeSession = defineTool({
   name: "close_session",
   title: "Close session",
-  description: "Ends a session for good. Its files can still be read for some days unless they are deleted.",
+  description: "Closes a session permanently. Its files stay readable for some days unless you delete them.",
   readOnly: false,
   destructive: true,
   input: z.object({
@@ -60,7 +59,7 @@ const closeSession = defineTool({
     delete_files: z.boolean().optional().describe("Also delete its files and history."),
   }),
   async run({ session_id, delete_files = false }, context) {
-    const session = await findSession(session_id, context);
+    const session = await context.sessions.get(context.owner, session_id);
     await context.sessions.close(session, { deleteFiles: delete_files });
     const kept = delete_files
       ? "Its files and history are deleted."

@@ -1,7 +1,7 @@
-/** Cells longer than this are cut: a table is for finding a row, not for reading a value. */
+/** Longer cells are truncated: a table is for finding a row, not for reading a value. */
 const MAX_CELL_CHARS = 100;
 
-/** Columns under each other, two spaces apart. */
+/** Aligned columns, two spaces apart. */
 export function table(head: string[], rows: string[][], { maxCellChars = MAX_CELL_CHARS } = {}): string {
   const lines = [head, ...rows].map((row) => row.map((cell) => oneLine(cell, maxCellChars)));
   const widths = head.map((_, column) =>

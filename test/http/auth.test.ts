@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, test } from "vitest";
 import { checkExposure, createAuthenticate } from "../../src/http/auth.ts";
-import { createGuessBrake } from "../../src/http/guess-brake.ts";
 import { createHostCheck, isLoopback } from "../../src/http/hosts.ts";
+import { createTokenRateLimit } from "../../src/http/token-rate-limit.ts";
 
 const request = (headers: Record<string, string>, url = "/mcp") => ({ headers, url }) as unknown as IncomingMessage;
 
@@ -40,7 +40,7 @@ describe("wrong tokens", () => {
     let nowMs = 0;
     const authenticate = createAuthenticate(
       ["ann=a-short-token-1", `bob=${long}`],
-      createGuessBrake(() => nowMs),
+      createTokenRateLimit(() => nowMs),
     );
     const ask = (token: string, remoteAddress = "192.0.2.1") =>
       authenticate({ headers: { authorization: `Bearer ${token}` }, socket: { remoteAddress } } as never);

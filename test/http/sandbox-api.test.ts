@@ -1,17 +1,19 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { type ExecutionEvent, NOT_RUN_HEADER } from "../../src/execution.ts";
+import { Sessions } from "../../src/engine/sessions/sessions.ts";
+import type { ExecutionEvent } from "../../src/execution.ts";
 import { createHttpApp } from "../../src/http/app.ts";
 import { createSandboxRoutes } from "../../src/http/sandbox-api.ts";
 import { createStatusRoutes } from "../../src/http/status.ts";
+import { Balancer } from "../../src/kernels/balancer.ts";
 import type { KernelProvider } from "../../src/kernels/kernel.ts";
-import { Balancer } from "../../src/kernels/pool/balancer.ts";
 import { createLog } from "../../src/log.ts";
-import { defaultOptions } from "../../src/options.ts";
-import { Sessions } from "../../src/session/sessions.ts";
-import { openMemoryStore } from "../../src/store/memory.ts";
-import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import { defaultOptions } from "../../src/options/options.ts";
+import { NOT_RUN_HEADER } from "../../src/sandbox/protocol.ts";
+import { openLocalWorkspace } from "../../src/workspace/local/workspace.ts";
 import { createFakeProvider } from "../support/fake-kernel.ts";
 import { createHandProvider } from "../support/hand-kernel.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
+import { until } from "../support/until.ts";
 
 interface Reply {
   status: string;
@@ -207,7 +209,7 @@ describe("a request", () => {
     const cell = await runningCell(sessions);
     gone.abort();
     await expect(request).rejects.toThrow();
-    expect((await cell.finished).status).toBe("interrupted");
+    expect((await cell?.finished)?.status).toBe("interrupted");
     provider.print("next\n");
     provider.end();
     const { output } = await run("y");
@@ -361,9 +363,7 @@ describe("a page in a browser", () => {
 
 /** The cell that runs in the only session, once there is one. */
 async function runningCell(sessions: Sessions) {
-  for (;;) {
-    const cell = sessions.opened("local")[0]?.run();
-    if (cell?.phase === "running") return cell;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  const cell = () => sessions.opened("local")[0]?.run();
+  await until("a cell to run", () => cell()?.phase === "running");
+  return cell();
 }

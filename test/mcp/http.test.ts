@@ -1,7 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
-import { fileUri } from "../../src/mcp/uri.ts";
-import { clientKinds, connect, createWorld, startHttp, textOf, until } from "./support.ts";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { fileUri } from "../../src/tools/uri.ts";
+import { until } from "../support/until.ts";
+import { clientKinds, connect, createWorld, startHttp, textOf } from "./support.ts";
 
 const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 
@@ -72,22 +72,22 @@ describe("two tenants", () => {
 });
 
 test.each(clientKinds)("two clients at once get their own answers: %s", async (kind) => {
-  const server = await startHttp(createWorld());
+  const { seen, ...world } = createWorld();
+  const server = await startHttp(world);
   const clients = await Promise.all([connect(kind, server), connect(kind, server)]);
   const logs = await Promise.all(clients.map((client) => client.logs("info")));
   const calls = clients.flatMap((client, who) =>
     Array.from({ length: 20 }, async (_, turn) => {
       const progress: string[] = [];
       const tag = `client-${who}-${turn}`;
-      const result = await client.call(
-        "block",
-        { tag, ms: 10 },
-        { onProgress: ({ message }) => progress.push(message ?? "") },
-      );
+      const onProgress = ({ message = "" }) => progress.push(message);
+      const result = await client.call("block", { tag }, { onProgress });
       expect(textOf(result)).toBe(`ended ${tag}`);
       expect(progress.every((message) => message.endsWith(` ${tag}`))).toBe(true);
     }),
   );
+  await until(() => seen.began.length === calls.length);
+  seen.release(...seen.began);
   await Promise.all(calls);
   await until(() => logs.every((messages) => messages.length >= 40));
   for (const [who, messages] of logs.entries()) {
@@ -107,10 +107,14 @@ describe("a client that vanishes in mid-call", () => {
 
   test.each(["v1", "v2 legacy"] as const)("has not if it is an older one: %s", async (kind) => {
     const world = createWorld();
-    const client = await connect(kind, await startHttp(world));
-    client.call("block", { tag: "gone", ms: 400 }).catch(() => {});
+    const server = await startHttp(world);
+    const client = await connect(kind, server);
+    client.call("block", { tag: "gone" }).catch(() => {});
     await until(() => world.seen.began.length > 0);
     client.vanish();
+    // Whoever connects afterwards is served after the server has seen the other one go.
+    await fetch(new URL("/healthz", server.url));
+    world.seen.release("gone");
     await until(() => world.seen.ended.includes("gone"));
     expect(world.seen.aborted).toEqual([]);
   });
@@ -140,10 +144,11 @@ describe("an older client", () => {
     const world = createWorld();
     const { url } = await startHttp(world);
     const client = await initialize(url);
-    const first = await client.call(7, "block", { tag: "first", ms: 300 });
-    const second = await client.call(7, "block", { tag: "second", ms: 300 });
+    const first = await client.call(7, "block", { tag: "first" });
+    const second = await client.call(7, "block", { tag: "second" });
     expect(second.status).toBe(409);
     expect(await second.json()).toMatchObject({ error: { code: -32600 } });
+    world.seen.release("first");
     expect(await first.text()).toContain("ended first");
     expect(await (await client.call(7, "echo", { text: "again" })).text()).toContain("again");
     const twins = [1, 1].map((id) => ({
@@ -161,10 +166,11 @@ describe("an older client", () => {
     const { url } = await startHttp(world);
     const client = await initialize(url);
     const leave = new AbortController();
-    const lost = client.call(7, "block", { tag: "lost", ms: 200 }, leave.signal);
+    const lost = client.call(7, "block", { tag: "lost" }, leave.signal);
     await until(() => world.seen.began.includes("lost"));
     leave.abort();
     await lost.then((response) => response.text()).catch(() => {});
+    world.seen.release("lost");
     await until(() => world.seen.ended.includes("lost"));
     await until(async () => (await (await client.call(7, "echo", { text: "again" })).text()).includes("again"));
   });
@@ -200,7 +206,9 @@ describe("an older client", () => {
 
   test("is let go when it says goodbye, and when it was silent for long", async () => {
     const world = createWorld();
-    const { url } = await startHttp(world, { legacy: { idleMs: 150 } });
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { url } = await startHttp(world);
     const leaving = await initialize(url);
     const bye = await fetch(url, { method: "DELETE", headers: { ...headers, ...leaving.session } });
     expect(bye.status).toBe(200);
@@ -209,11 +217,13 @@ describe("an older client", () => {
     const silent = await initialize(url);
     const working = await initialize(url);
     const listening = await initialize(url);
-    const work = working.call(1, "block", { tag: "long", ms: 900 });
+    const work = working.call(1, "block", { tag: "long" });
     const stream = await fetch(url, { headers: { ...headers, ...listening.session } });
-    await delay(600);
+    await until(() => world.seen.began.includes("long"));
+    vi.advanceTimersByTime(60 * 60_000);
     expect((await silent.call(1, "echo", { text: "a" })).status).toBe(404);
     expect((await listening.call(1, "echo", { text: "a" })).status).toBe(200);
+    world.seen.release("long");
     expect(await (await work).text()).toContain("ended long");
     await stream.body?.cancel();
   });
@@ -235,9 +245,10 @@ describe("an older client", () => {
     const world = createWorld();
     const { url } = await startHttp(world, { legacy: { max: 1 } });
     const busy = await initialize(url);
-    const work = busy.call(1, "block", { tag: "busy", ms: 500 });
+    const work = busy.call(1, "block", { tag: "busy" });
     await until(() => world.seen.began.length > 0);
     expect((await initialize(url)).id).toBe("");
+    world.seen.release("busy");
     expect(await (await work).text()).toContain("ended busy");
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { fileUri, parseFileUri } from "../../src/mcp/uri.ts";
-import { clientKinds, connect, createWorld, startHttp, startStdio, textOf, until, wires } from "./support.ts";
+import { fileUri, parseFileUri } from "../../src/tools/uri.ts";
+import { until } from "../support/until.ts";
+import { clientKinds, connect, createWorld, startHttp, startStdio, textOf, wires } from "./support.ts";
 
 const combinations = clientKinds.flatMap((kind) => wires.map((wire) => ({ kind, wire })));
 
@@ -102,7 +103,7 @@ test("a list is bounded, with the sessions used last first", async () => {
   const client = await connect("v1", startStdio(world));
   const old = await world.sessions.create("local");
   for (let file = 0; file < 150; file += 1) await old.workspace.write(`old-${file}.txt`, Buffer.from("x"));
-  await until(() => Date.parse(old.record.lastUsedAt) < Date.now());
+  await until(() => old.record.lastUsedAt < new Date().toISOString());
   const young = await world.sessions.create("local");
   for (let file = 0; file < 150; file += 1) await young.workspace.write(`young-${file}.txt`, Buffer.from("x"));
   const names = (await client.resources()).map((file) => file.name);

@@ -1,5 +1,5 @@
+import { EventEmitter, once } from "node:events";
 import { PassThrough, type Readable, type Writable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from "@modelcontextprotocol/client";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as HttpV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -12,18 +12,18 @@ import {
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/server";
 import { onTestFinished } from "vitest";
 import * as z from "zod";
+import { Sessions } from "../../src/engine/sessions/sessions.ts";
 import { CellwrightError } from "../../src/errors.ts";
 import { createHttpApp, type HttpAppParts } from "../../src/http/app.ts";
 import { createLog } from "../../src/log.ts";
 import { createMcpRoute, type McpRouteParts } from "../../src/mcp/http.ts";
 import { createServerFactory, type ServerFactory, type ServerParts } from "../../src/mcp/server.ts";
 import { serveStdio } from "../../src/mcp/stdio.ts";
-import { defineTool, type Tool } from "../../src/mcp/tool.ts";
-import { defaultOptions, type Options } from "../../src/options.ts";
-import { Sessions } from "../../src/session/sessions.ts";
-import { openMemoryStore } from "../../src/store/memory.ts";
-import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import { defaultOptions, type Options } from "../../src/options/options.ts";
+import { defineTool, type Tool } from "../../src/tools/tool.ts";
+import { openLocalWorkspace } from "../../src/workspace/local/workspace.ts";
 import { createFakeProvider } from "../support/fake-kernel.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
 
 export const MB = 1024 * 1024;
 
@@ -32,6 +32,8 @@ export interface Seen {
   began: string[];
   aborted: string[];
   ended: string[];
+  /** Lets calls of `block` go on, those that wait and those to come. */
+  release(...tags: string[]): void;
 }
 
 /** A server over a fake kernel, with tools that show what reaches a tool. */
@@ -58,13 +60,15 @@ export function createWorld({
     await sessions.dispose();
     await store.dispose();
   });
-  const seen: Seen = { began: [], aborted: [], ended: [] };
+  const gates = createGates();
+  const release = (...tags: string[]) => tags.forEach(gates.open);
+  const seen: Seen = { began: [], aborted: [], ended: [], release };
   const createServer = createServerFactory({
     sessions,
     store,
     options,
     log,
-    tools: testTools(seen),
+    tools: testTools(seen, gates.opened),
     version: "1.2.3",
     local: true,
     ...rest,
@@ -74,7 +78,21 @@ export function createWorld({
 
 export type World = ReturnType<typeof createWorld>;
 
-function testTools(seen: Seen): Tool[] {
+function createGates() {
+  const open = new Set<string>();
+  const opening = new EventEmitter().setMaxListeners(0);
+  return {
+    open(tag: string): void {
+      open.add(tag);
+      opening.emit(tag);
+    },
+    opened: async (tag: string, signal: AbortSignal): Promise<void> => {
+      if (!open.has(tag)) await once(opening, tag, { signal });
+    },
+  };
+}
+
+function testTools(seen: Seen, opened: ReturnType<typeof createGates>["opened"]): Tool[] {
   const text = (value: string) => ({ type: "text" as const, text: value });
   return [
     defineTool({
@@ -95,17 +113,18 @@ function testTools(seen: Seen): Tool[] {
     defineTool({
       name: "block",
       title: "Block",
-      description: "Waits until it is cancelled, or for so long.",
+      description: "Waits until it is cancelled, or until the test lets it go on.",
       readOnly: false,
       destructive: true,
-      input: z.object({ tag: z.string(), ms: z.number().default(20_000) }),
-      async run({ tag, ms }, { signal, progress, printed }) {
+      input: z.object({ tag: z.string() }),
+      async run({ tag }, { signal, progress, printed }) {
+        const released = opened(tag, signal);
         seen.began.push(tag);
         progress(`one ${tag}`);
         progress(`two ${tag}`);
-        printed("stdout", `out ${tag}`);
-        printed("stderr", `err ${tag}`);
-        await delay(ms, undefined, { signal }).catch(() => seen.aborted.push(tag));
+        printed?.("stdout", `out ${tag}`);
+        printed?.("stderr", `err ${tag}`);
+        await released.catch(() => seen.aborted.push(tag));
         seen.ended.push(tag);
         return text(`ended ${tag}`);
       },
@@ -117,7 +136,7 @@ function testTools(seen: Seen): Tool[] {
       readOnly: true,
       input: z.object({ chunks: z.number() }),
       async run({ chunks }, { printed }) {
-        for (let chunk = 0; chunk < chunks; chunk += 1) printed("stdout", "x".repeat(100_000));
+        for (let chunk = 0; chunk < chunks; chunk += 1) printed?.("stdout", "x".repeat(100_000));
         return text("flooded");
       },
     }) as Tool,
@@ -351,12 +370,5 @@ class StreamTransport implements Transport {
   async close() {
     this.#output.end();
     this.onclose?.();
-  }
-}
-
-/** Waits for something that happens elsewhere. Fails, with what it waited for, after 10 s. */
-export async function until(condition: () => boolean | Promise<boolean>, what = String(condition)): Promise<void> {
-  for (const started = performance.now(); !(await condition()); await delay(5)) {
-    if (performance.now() - started > 10_000) throw new Error(`timed out waiting until ${what}`);
   }
 }

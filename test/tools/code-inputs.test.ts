@@ -64,13 +64,13 @@ describe("variables", () => {
     const { text, code } = await given({ variables: { fine: 1, [name]: 2 } });
     expect(code).toBe("invalid_input");
     expect(text).toMatch(/^variables: `/);
-    expect(text).toContain("cannot be a Python variable's name");
+    expect(text).toContain("is not a valid Python variable name");
     expect(text).toContain(name.trim());
   });
 
   test("refuses the name of an image", async () => {
     expect((await given({ variables: { image: 2 }, images: [pixel] })).text).toContain(
-      "`image` is the name of an image",
+      "`image` is also the name of an image",
     );
   });
 });

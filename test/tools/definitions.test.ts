@@ -30,6 +30,33 @@ test("names fit every client, and every argument is described", () => {
   }
 });
 
+// Converters of some clients drop or refuse the rest of JSON Schema. What a parser accepts besides is not in the schema.
+test("schemas use only the keywords that every client's converter knows", () => {
+  const keywords =
+    "type description enum items minimum maximum minLength maxLength minItems maxItems additionalProperties";
+  for (const tool of tools) {
+    const { type, properties, required, additionalProperties, ...rest } = describeArguments(tool).schema;
+    expect({ type, additionalProperties, rest }, tool.name).toEqual({
+      type: "object",
+      additionalProperties: false,
+      rest: {},
+    });
+    for (const [name, property] of Object.entries(properties)) check(property, `${tool.name}.${name}`);
+  }
+
+  function check(schema: object, path: string): void {
+    expect(
+      Object.keys(schema).filter((key) => !keywords.split(" ").includes(key)),
+      path,
+    ).toEqual([]);
+    const { type, items, additionalProperties } = schema as Record<string, unknown>;
+    expect(type, `${path}: one type`).toBeTypeOf("string");
+    for (const inner of [items, additionalProperties]) {
+      if (typeof inner === "object" && inner !== null && Object.keys(inner).length > 0) check(inner, `${path}[]`);
+    }
+  }
+});
+
 test("the groups hold what the design says", () => {
   expect(toolGroups.map(({ name, tools: own }) => `${name}: ${own.map((tool) => tool.name).join(" ")}`)).toEqual([
     "core: execute_code wait interrupt list_sessions reset_session close_session",

@@ -47,6 +47,6 @@ test("a session without a kernel says so", async () => {
   const { call, sessions } = createWorld();
   const { id } = await sessions.create("local");
   expect((await call("list_variables", { session_id: id })).text).toBe(
-    `Session ${id} has no Python running now, so there are no variables.`,
+    `Session ${id} has no running Python kernel, so no variables.`,
   );
 });

@@ -3,7 +3,7 @@ import { createWorld } from "./support.ts";
 
 test("list_sessions shows a table", async () => {
   const { call, options } = createWorld();
-  expect((await call("list_sessions")).text).toBe("There are no sessions.");
+  expect((await call("list_sessions")).text).toBe("No sessions.");
   const { execution } = await call("execute_code", { code: "count", session_name: "Analysis" });
   const listed = await call("list_sessions");
   expect(listed.text.replace(execution.session_id, "x".repeat(16)).split("\n")).toEqual([
@@ -21,7 +21,7 @@ test("reset_session ends the kernel and keeps the session", async () => {
   const { call, provider } = createWorld();
   const { execution } = await call("execute_code", { code: "count" });
   const { session_id } = execution;
-  expect((await call("reset_session", { session_id })).text).toContain("was reset: variables are gone, files are kept");
+  expect((await call("reset_session", { session_id })).text).toContain("was reset: variables are lost, files are kept");
   expect(provider.kernels[0]?.disposals).toBe(1);
   expect((await call("execute_code", { code: "count", session_id })).text).toMatch(/^1\n/);
 });

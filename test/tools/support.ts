@@ -3,29 +3,29 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { Sessions } from "../../src/engine/sessions/sessions.ts";
 import { CellwrightError } from "../../src/errors.ts";
 import type { KernelProvider } from "../../src/kernels/kernel.ts";
 import { createLog } from "../../src/log.ts";
 import { describeArguments } from "../../src/mcp/arguments.ts";
-import type { ToolResult } from "../../src/mcp/render/result.ts";
-import { render, renderError } from "../../src/mcp/render.ts";
-import type { Reply, ToolContext } from "../../src/mcp/tool.ts";
-import { defaultOptions, type Options } from "../../src/options.ts";
-import { Sessions } from "../../src/session/sessions.ts";
-import { openMemoryStore } from "../../src/store/memory.ts";
+import { defaultOptions, type Options } from "../../src/options/options.ts";
+import { render, renderError } from "../../src/render/reply.ts";
+import type { ToolResult } from "../../src/render/result.ts";
 import type { Store } from "../../src/store/store.ts";
 import { toolGroups } from "../../src/tools/index.ts";
-import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import type { Reply, ToolContext } from "../../src/tools/tool.ts";
+import { openLocalWorkspace } from "../../src/workspace/local/workspace.ts";
 import type { Workspace } from "../../src/workspace/workspace.ts";
 import { createFakeProvider, type FakeProvider } from "../support/fake-kernel.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
 
 export interface World<Provider extends KernelProvider = FakeProvider> {
   sessions: Sessions;
   store: Store;
   provider: Provider;
   options: Options;
-  /** Everything the client was told while calls were running. */
-  told: { progress: string[]; printed: string[] };
+  /** What the client is told with the next heartbeat, and all that cells printed. */
+  told: { progress(): string; printed: string[] };
   reply(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Reply>;
   call(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Shown>;
 }
@@ -76,7 +76,7 @@ export function createWorld({
     await sessions.dispose();
     await store.dispose();
   });
-  const told: World["told"] = { progress: [], printed: [] };
+  const told: World["told"] = { progress: () => "", printed: [] };
   const tools = new Map(toolGroups.flatMap(({ tools }) => tools).map((tool) => [tool.name, tool]));
 
   const reply: World["reply"] = async (name, args = {}, context = {}) => {
@@ -89,7 +89,9 @@ export function createWorld({
       owner: "local",
       local: true,
       signal: new AbortController().signal,
-      progress: (message) => told.progress.push(message),
+      progress: (message) => {
+        told.progress = typeof message === "string" ? () => message : message;
+      },
       printed: (stream, text) => told.printed.push(`${stream}: ${text}`),
       tell: () => {},
       ...context,
@@ -130,9 +132,4 @@ export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "cellwright-tools-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
-}
-
-/** Waits for something that happens elsewhere. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 2));
 }

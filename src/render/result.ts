@@ -1,0 +1,21 @@
+/** MCP content blocks, without the SDK's types: only src/mcp depends on the SDK. */
+export type ContentBlock =
+  | { type: "text"; text: string }
+  | { type: "image"; data: string; mimeType: string }
+  | { type: "resource_link"; uri: string; name: string; mimeType?: string; size?: number }
+  | { type: "resource"; resource: { uri: string; mimeType: string } & ({ blob: string } | { text: string }) };
+
+export interface ToolResult {
+  content: ContentBlock[];
+  structuredContent?: Record<string, unknown>;
+  isError?: boolean;
+  _meta?: Record<string, unknown>;
+  [key: string]: unknown;
+}
+
+/** Limit of a whole reply, in bytes of its JSON. Claude Desktop refuses more than 1 048 576 characters. */
+export const MAX_REPLY_BYTES = 1_000_000;
+
+export function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value) ?? "");
+}

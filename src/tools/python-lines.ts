@@ -1,7 +1,0 @@
-/** As Python's `str.splitlines` sees lines: ended by more than line feeds, and the last one not followed by an empty one. */
-export function pythonLines(text: string): string[] {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these end lines in Python
-  const lines = text.split(/\r\n|[\n\r\u000b\f\u001c-\u001e\u0085\u2028\u2029]/);
-  if (lines.at(-1) === "") lines.pop();
-  return lines;
-}
