@@ -1,5 +1,7 @@
 import { Browser } from "./browser/browser.ts";
-import { protectedRoots, writeRules } from "./jail/protected-roots.ts";
+import type { Guest } from "./engine/guest.ts";
+import { Sessions } from "./engine/sessions/sessions.ts";
+import { protectedRoots, writeRules } from "./isolation/protected/protected-roots.ts";
 import type { Backends, Environments, PackageImages } from "./kernels/kernel.ts";
 import {
   createProvider,
@@ -8,41 +10,49 @@ import {
   protectedFromSessions,
 } from "./kernels/providers.ts";
 import { createLog, type Log } from "./log.ts";
-import { createFigureDrawer } from "./mcp/render/draw.ts";
-import type { Options } from "./options.ts";
-import { createDisplaySaver } from "./session/display-files.ts";
-import { Sessions } from "./session/sessions.ts";
+import type { Options } from "./options/options.ts";
+import { createFigureDrawer } from "./render/figures/draw.ts";
 import { openDiskStore } from "./store/disk.ts";
 import { openMirroredStore } from "./store/mirrored.ts";
 import type { Store } from "./store/store.ts";
 import { openHostFiles } from "./workspace/host-files.ts";
-import { openLocalWorkspace } from "./workspace/local.ts";
-import type { Protected } from "./workspace/protected-places.ts";
+import type { Protected } from "./workspace/local/protected-paths.ts";
+import { openLocalWorkspace } from "./workspace/local/workspace.ts";
 import type { Workspace } from "./workspace/workspace.ts";
 
-/** The running program without a way to talk to it. */
+/** The running program, without a transport. */
 export interface App {
   options: Options;
   log: Log;
   store: Store;
   sessions: Sessions;
-  /** For figures of all sessions; started by the first one. */
+  /** Draws figures for all sessions; started by the first figure. */
   browser: Browser;
-  /** What sessions are spread over, where that is more than this machine. */
+  /** The remote servers that sessions are balanced over; absent for kernels on this machine. */
   backends?: Backends | undefined;
   /** The user's own files that tools may touch, if any. */
   hostFiles(dir: string | undefined): Workspace | undefined;
-  /** Ends all that was started, in reverse order. Can be called twice. */
+  /** Stops everything, in reverse order. Can be called twice. */
   dispose(): Promise<void>;
 }
 
-export async function createApp(options: Options, log = createLog(options.logLevel)): Promise<App> {
+export interface AppParts {
+  log?: Log;
+  /** How a toolset changes the engine; see engine/guest.ts. */
+  guest?: ((services: { draw: ReturnType<typeof createFigureDrawer> }) => Guest) | undefined;
+}
+
+export async function createApp(
+  options: Options,
+  { log = createLog(options.logLevel), guest: createGuest }: AppParts = {},
+): Promise<App> {
   const { dataDir, sessionsDir, diskMb } = options;
   const disk = await openDiskStore({ dataDir, sessionsDir, maxSessionMb: diskMb, log });
+  const browser = new Browser({ jail: options.jail, log });
+  const guest = createGuest?.({ draw: createFigureDrawer(browser) });
   const provider = await createProvider(options, log);
   const environments = await protectedFromSessions(options);
   const store = provider.mirror ? openMirroredStore({ store: disk, mirror: provider.mirror, log }) : disk;
-  const browser = new Browser({ jail: options.jail, log });
   const sessions = new Sessions({
     provider,
     store,
@@ -50,17 +60,11 @@ export async function createApp(options: Options, log = createLog(options.logLev
     log,
     defaultTimeoutMs: options.timeout,
     ttlMs: options.sessionTtl,
-    forgetExpired: options.deleteExpired,
-    sweepMs: options.sweepEvery,
     keepDays: options.keepDays,
     maxSessions: options.maxSessions,
     warm: options.warm,
     restore: options.restore,
-    classic: options.classic,
-    saveDisplays: options.saveDisplays ? createDisplaySaver({ draw: createFigureDrawer(browser) }) : undefined,
-    commands: options.shellLines,
-    cellsFile: options.cellsFile,
-    ids: options.sessionIds,
+    guest,
     sharedWorkspaceDir: options.workspace,
   });
   let disposed: Promise<void> | undefined;
@@ -79,7 +83,7 @@ export async function createApp(options: Options, log = createLog(options.logLev
   };
 }
 
-/** What file tools may not change in a session's folder: environments, and in the user's own folder what hosts obey. */
+/** Paths that file tools may not change: environments and, in the user's own folder, files that host programs obey. */
 function protection({ workspace, allowWrite }: Options, environments: string[], dir: string): () => Protected {
   const roots = workspace === undefined ? [] : [dir];
   const { lifted } = writeRules(allowWrite, workspace);
@@ -91,7 +95,7 @@ export function openEnvironments(options: Options, log = createLog(options.logLe
   return openPythonEnvironments(options, log);
 }
 
-/** The packages that kernels share, without starting anything. */
+/** The package images that kernels share, without starting a session. */
 export function openImages(options: Options, log = createLog(options.logLevel)): Promise<PackageImages> {
   return openPackageImages(options, log);
 }

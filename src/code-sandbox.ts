@@ -1,17 +1,18 @@
 import { fileURLToPath } from "node:url";
 import { createApp } from "./app.ts";
+import { LOCAL_OWNER } from "./engine/sessions/sessions.ts";
 import { CellwrightError } from "./errors.ts";
 import type { Json } from "./execution.ts";
-import { defaultOptions, type Options } from "./options.ts";
-import { runScript, type ScriptRequest } from "./session/script.ts";
-import { LOCAL_OWNER } from "./session/sessions.ts";
-import { globalsOf, toolset } from "./tools/compat/mcp-run-python.ts";
-import { jsonStyle, resultText } from "./tools/compat/mcp-run-python-result.ts";
+import { defaultOptions, type Options } from "./options/options.ts";
+import { OneUse } from "./toolsets/mcp-run-python/one-use.ts";
+import { jsonStyle, resultText } from "./toolsets/mcp-run-python/result.ts";
+import { runScript, type ScriptRequest } from "./toolsets/mcp-run-python/script.ts";
+import { globalsOf, toolset } from "./toolsets/mcp-run-python/toolset.ts";
 
-/** mcp-run-python's programming interface: programs one by one, each in a fresh interpreter. */
+/** mcp-run-python's programming interface: each program runs in a fresh interpreter. */
 export interface CodeSandbox {
   eval(code: string, globals?: Record<string, Json>, options?: { signal?: AbortSignal }): Promise<SandboxResult>;
-  /** Ends all that was started. */
+  /** Stops all interpreters. */
   dispose(): Promise<void>;
 }
 
@@ -20,13 +21,13 @@ export type SandboxResult =
   | { status: "install-error" | "run-error"; output: string[]; error: string };
 
 export interface CodeSandboxOptions {
-  /** Packages that every program finds. */
+  /** Packages to install for every program. */
   dependencies?: string[];
-  /** Told what programs print (`info`, `warning`), and how installing goes (`debug`, `error`). */
+  /** Receives what programs print (`info`, `warning`) and the progress of installations (`debug`, `error`). */
   onLog?: ScriptRequest["onMessage"];
   /** Needs local kernels: Python in WebAssembly has no network. */
   allowNetworking?: boolean;
-  /** Other settings, as on the command line. */
+  /** Other options, as on the command line. */
   settings?: Partial<Options>;
 }
 
@@ -34,9 +35,10 @@ export async function codeSandbox(options: CodeSandboxOptions = {}): Promise<Cod
   const settings = settingsOf(options);
   const { sessions, dispose } = await createApp(settings);
   sessions.warm();
+  const oneUse = new OneUse();
   return {
     async eval(code, globals = {}, { signal = new AbortController().signal } = {}) {
-      const result = await sessions.once(LOCAL_OWNER, signal, (session) =>
+      const result = await oneUse.run({ sessions, options: settings, owner: LOCAL_OWNER }, signal, (session) =>
         runScript(session, {
           code,
           variables: globalsOf(globals),
@@ -53,13 +55,13 @@ export async function codeSandbox(options: CodeSandboxOptions = {}): Promise<Cod
   };
 }
 
-/** How an MCP client starts the server. */
+/** The command with which an MCP client starts the server. */
 export interface PreparedServer {
   command: string;
   args: string[];
 }
 
-/** Installs packages, so that the server that is started with these arguments has them at once. Throws if it cannot. */
+/** Installs packages in advance, so that a server started with these arguments has them. Throws if that fails. */
 export async function prepare(
   dependencies: string[] = [],
   { mode = "stdio", ...options }: Omit<CodeSandboxOptions, "dependencies"> & { mode?: string } = {},

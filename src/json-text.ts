@@ -1,6 +1,6 @@
 /**
- * A value that is kept as JSON text until a kernel takes it: parsed, it can take many times the memory, and a cell may
- * wait for long. Writing it as JSON gives the value itself.
+ * A value kept as JSON text until a kernel takes it: parsed, it can need many times the memory, and a cell may wait long
+ * in its queue. `JSON.stringify` writes the value itself.
  */
 export class JsonText {
   readonly text: string;
@@ -14,13 +14,13 @@ export class JsonText {
   }
 }
 
-/** Replaces the lists and objects in a record by their text, in place: whoever else holds the record lets go of them. */
+/** Replaces the lists and objects in a record by their text, in place: other references must not keep them alive. */
 export function packValues(record: unknown): void {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return;
   for (const [name, value] of Object.entries(record)) {
     if (typeof value !== "object" || value === null) continue;
     const packed = { value: new JsonText(JSON.stringify(value)), enumerable: true, configurable: true, writable: true };
-    // Not by assignment, which for `__proto__` is something else.
+    // Assignment to `__proto__` would set the prototype.
     Object.defineProperty(record, name, packed);
   }
 }

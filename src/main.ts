@@ -1,36 +1,47 @@
 #!/usr/bin/env node
 import { readFileSync } from "node:fs";
 import { CellwrightError } from "./errors.ts";
-import type { Toolset } from "./mcp/toolset.ts";
-import { findToolset, OptionError, type Options, type ParsedOptions, parseOptions } from "./options.ts";
+import {
+  findToolset,
+  OptionError,
+  type OptionsOfToolset,
+  type ParsedOptions,
+  parseOptions,
+} from "./options/options.ts";
+import type { Toolset, ToolsetDefinition } from "./toolsets/toolset.ts";
 import { version } from "./version.ts";
 
-/** Words that may follow a command. */
+/** Number of positional arguments that a command accepts. */
 const wordsAfter: Record<string, number> = { run: 1, packages: 1, env: 2 };
 
-/** Options → command. Each command is imported when it is asked for: a client waits for the answer to `initialize`. */
+/** Options → command. Commands are imported lazily: a client is waiting for the answer to `initialize`. */
 async function main(args: string[]): Promise<number> {
   const toolsetName = findToolset(args, process.env);
   if (toolsetName === undefined) return run(parse(args, process.env), undefined);
-  const toolset = await (await import("./tools/compat/index.ts")).loadToolset(toolsetName);
-  return (await import("./commands/toolset.ts")).runToolset(toolset, {
-    parse: (env, defaults) => parse(args, env, defaults),
-    run: (parsed) => run(parsed, toolset),
+  const definition = await (await import("./toolsets/index.ts")).loadToolset(toolsetName);
+  return (await import("./commands/toolset.ts")).runToolset(definition, {
+    args,
+    parse,
+    run,
   });
 }
 
-function parse(args: string[], env: NodeJS.ProcessEnv, defaults?: Partial<Options>): ParsedOptions {
-  return parseOptions(args, env, (path) => readFileSync(path, "utf8"), defaults);
+function parse(args: string[], env: NodeJS.ProcessEnv, toolset?: OptionsOfToolset): ParsedOptions {
+  return parseOptions(args, env, (path) => readFileSync(path, "utf8"), toolset);
 }
 
-async function run({ options, words, extra }: ParsedOptions, toolset: Toolset | undefined): Promise<number> {
+async function run(
+  { options, words, extra }: ParsedOptions,
+  toolset: Toolset | undefined,
+  definition?: ToolsetDefinition,
+): Promise<number> {
   const [command = "stdio", ...rest] = words;
   if (extra.version) {
     process.stdout.write(`${version}\n`);
     return 0;
   }
   if (extra.help || command === "help") {
-    process.stdout.write((await import("./commands/help.ts")).helpText());
+    process.stdout.write((await import("./commands/help.ts")).helpText(definition));
     return 0;
   }
   if (rest.length > (wordsAfter[command] ?? 0)) throw new OptionError(`Unexpected argument \`${rest.at(-1)}\`.`);
@@ -58,7 +69,7 @@ async function run({ options, words, extra }: ParsedOptions, toolset: Toolset | 
     case "clean":
       return (await import("./commands/clean.ts")).clean(options, { yes: extra.yes === true });
     default:
-      throw new OptionError(`There is no command \`${command}\`. Run \`cellwright --help\` for the commands.`);
+      throw new OptionError(`Unknown command \`${command}\`. Run \`cellwright --help\` for a list.`);
   }
 }
 
@@ -70,5 +81,5 @@ try {
   process.stderr.write(`cellwright: ${expected ? error.message + hint : ((error as Error).stack ?? error)}\n`);
   process.exitCode = error instanceof OptionError ? 2 : 1;
 }
-// What has to end, has ended: nothing else may keep the program alive, once its last words are out.
+// Everything is disposed: exit once stdout is flushed, whatever handles are still open.
 process.stdout.write("", () => process.exit());

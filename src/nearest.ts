@@ -1,4 +1,4 @@
-/** The names most like the one that was asked for, best first; a typing mistake should not cost a listing. */
+/** The names most similar to the requested one, best first, so that a typo does not cost a listing. */
 export function nearest(wanted: string, names: Iterable<string>): string[] {
   const scored = [...names].map((name) => ({ name, score: likeness(wanted.toLowerCase(), name.toLowerCase()) }));
   return scored
@@ -8,7 +8,7 @@ export function nearest(wanted: string, names: Iterable<string>): string[] {
     .map(({ name }) => name);
 }
 
-/** Dice's coefficient of letter pairs: 1 for the same letters in the same order, 0 for no pair in common. */
+/** Dice coefficient of letter pairs: 1 for equal texts, 0 for no pair in common. */
 function likeness(one: string, other: string): number {
   if (one === other) return 1;
   const left = pairs(one);

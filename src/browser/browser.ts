@@ -1,77 +1,77 @@
-import type { JailMode } from "../jail/jail.ts";
+import type { JailMode } from "../isolation/jail.ts";
 import type { Log } from "../log.ts";
 import { type FigureDrawer, openDrawer } from "./drawer.ts";
 import { findBrowser } from "./find.ts";
-import type { BrowserWalls, Walls } from "./launch.ts";
+import type { BrowserSandbox, SandboxKind } from "./launch.ts";
 import type { Page } from "./page.ts";
 import { openPlotlyPage } from "./plotly.ts";
 import { type BrowserProcess, startBrowser } from "./process.ts";
-import { Turns } from "./turns.ts";
+import { Semaphore } from "./semaphore.ts";
 
-/** Pages that draw at the same time. More of them would only make each other late. */
+/** Concurrent pages. More would only slow each other down. */
 const MAX_PAGES = 3;
-/** After a failed start there is no other try for so long: each would make a reply wait. */
-const REST_MS = 60_000;
+/** Back-off after a failed start: each attempt would delay a reply. */
+const RETRY_AFTER_MS = 60_000;
 
-/** What figures may cost. */
+/** Resource limits of drawing. */
 export interface BrowserLimits {
-  /** All figures of one reply together: a client is waiting, and there are words instead. */
+  /** Deadline for all figures of one reply: a client is waiting, and text is the fallback. */
   replyMs: number;
-  /** One figure, once there is a browser. */
+  /** Deadline for one figure, once the browser runs. */
   figureMs: number;
-  /** All processes of the browser. With one page of plotly in it it takes about 300. */
+  /** All processes of the browser. With one plotly page it takes about 300 MB. */
   memoryMb: number;
-  /** A browser that nobody needed for so long gives its memory back. */
+  /** An idle browser is ended after this time, to free its memory. */
   idleMs: number;
 }
 
-const usualLimits: BrowserLimits = { replyMs: 30_000, figureMs: 15_000, memoryMb: 1_500, idleMs: 5 * 60_000 };
+const defaultLimits: BrowserLimits = { replyMs: 30_000, figureMs: 15_000, memoryMb: 1_500, idleMs: 5 * 60_000 };
 
 export interface BrowserOptions {
   jail: JailMode;
   log: Log;
-  /** Otherwise the machine's own is looked for. */
+  /** Default: the browser installed on this machine. */
   program?: string | undefined;
   limits?: Partial<BrowserLimits>;
 }
 
-/** One browser for all sessions, started for the first figure there is and again after it broke. */
+/** One browser for all sessions: started for the first figure, and again after a crash. */
 export class Browser {
   readonly #options: BrowserOptions;
   readonly #limits: BrowserLimits;
   #running: Promise<BrowserProcess> | undefined;
   #process: BrowserProcess | undefined;
   #spare: { browser: BrowserProcess; page: Promise<Page> } | undefined;
-  readonly #turns = new Turns(MAX_PAGES);
+  readonly #pageSlots = new Semaphore(MAX_PAGES);
   #drawers = 0;
   #idleTimer: NodeJS.Timeout | undefined;
-  #restsUntilMs = 0;
+  #retryAtMs = 0;
   #disposed = false;
   #said = "";
 
   constructor(options: BrowserOptions) {
     this.#options = options;
-    this.#limits = { ...usualLimits, ...options.limits };
+    this.#limits = { ...defaultLimits, ...options.limits };
   }
 
-  /** For the figures of one reply. */
+  /** Draws the figures of one reply. */
   openDrawer(): FigureDrawer {
     clearTimeout(this.#idleTimer);
     this.#drawers += 1;
     return openDrawer({
       log: this.#options.log,
       limits: this.#limits,
-      turns: this.#turns,
+      pageSlots: this.#pageSlots,
       running: () => this.running(),
       takePlotlyPage: (browser) => this.#takePlotlyPage(browser),
       done: (usedPlotly) => this.#drawerDone(usedPlotly),
     });
   }
 
-  /** The browser, started if need be. Rejects when there can be none. */
+  /** The browser, started if needed. Rejects if none can be started. */
   running(): Promise<BrowserProcess> {
-    if (this.#disposed || performance.now() < this.#restsUntilMs)
-      return Promise.reject(new Error("there is no browser"));
+    if (this.#disposed || performance.now() < this.#retryAtMs)
+      return Promise.reject(new Error("no browser is available"));
     if (this.#process?.isGone) this.#running = undefined;
     this.#running ??= this.#start();
     return this.#running;
@@ -81,40 +81,40 @@ export class Browser {
     this.#disposed = true;
     clearTimeout(this.#idleTimer);
     const running = await this.#running?.catch(() => undefined);
-    running?.kill("the program ends");
+    running?.kill("shutdown");
     await running?.closed;
   }
 
   async #start(): Promise<BrowserProcess> {
     const { log } = this.#options;
     try {
-      const started = await this.#startBehindWalls();
+      const started = await this.#startSandboxed();
       this.#process = started;
       void started.closed.then((reason) => {
         if (this.#spare?.browser === started) this.#spare = undefined;
         log.debug(`the browser for figures ended: ${reason}`);
       });
-      if (this.#disposed) started.kill("the program ends");
-      this.#say(`figures are drawn by a browser (${wallsInWords[started.walls]})`);
+      if (this.#disposed) started.kill("shutdown");
+      this.#say(`figures are drawn by a browser (${sandboxNames[started.sandbox]})`);
       return started;
     } catch (error) {
-      this.#restsUntilMs = performance.now() + REST_MS;
+      this.#retryAtMs = performance.now() + RETRY_AFTER_MS;
       this.#running = undefined;
-      this.#say(`figures are not drawn, but told in words: ${error instanceof Error ? error.message : error}`);
+      this.#say(`figures are described in text, not drawn: ${error instanceof Error ? error.message : error}`);
       throw error;
     }
   }
 
-  async #startBehindWalls(): Promise<BrowserProcess> {
+  async #startSandboxed(): Promise<BrowserProcess> {
     const { jail, log } = this.#options;
     const program = this.#options.program ?? findBrowser();
-    if (!program) throw new Error("there is no Chromium or Chrome here");
+    if (!program) throw new Error("no Chromium or Chrome was found");
     const reasons: string[] = [];
-    for (const around of await wallsFor(jail, reasons)) {
+    for (const sandbox of await sandboxesToTry(jail, reasons)) {
       try {
-        return await startBrowser(program, { around, memoryMb: this.#limits.memoryMb, log });
+        return await startBrowser(program, { sandbox, memoryMb: this.#limits.memoryMb, log });
       } catch (error) {
-        reasons.push(`${program} does not start with ${wallsInWords[around.walls]} (${(error as Error).message})`);
+        reasons.push(`${program} does not start with ${sandboxNames[sandbox.kind]} (${(error as Error).message})`);
       }
     }
     throw new Error(reasons.join("; "));
@@ -133,40 +133,40 @@ export class Browser {
     if (!browser || browser.isGone) return;
     if (usedPlotly && !this.#spare) {
       const page = openPlotlyPage(browser);
-      // Whoever takes it learns that it failed.
+      // The rejection reaches the drawer that takes the page.
       page.catch(() => {});
       this.#spare = { browser, page };
     }
-    this.#idleTimer = setTimeout(() => browser.kill("nobody needed it"), this.#limits.idleMs);
+    this.#idleTimer = setTimeout(() => browser.kill("idle"), this.#limits.idleMs);
     this.#idleTimer.unref();
   }
 
-  /** Once, and again when it changes. */
+  /** Logs a sentence, unless it is the same as the last one. */
   #say(sentence: string): void {
     if (sentence !== this.#said) this.#options.log.info(sentence);
     this.#said = sentence;
   }
 }
 
-const wallsInWords: Record<Walls, string> = {
+const sandboxNames: Record<SandboxKind, string> = {
   double: "namespaces and its own sandbox",
   jail: "namespaces",
   own: "its own sandbox",
 };
 
-/** What to try. Pages are made by code that nobody trusts, so no browser runs them without any wall. */
-async function wallsFor(jail: JailMode, reasons: string[]): Promise<BrowserWalls[]> {
-  if (jail === "none") return [{ walls: "own" }];
-  const { findIsolation } = await import("../jail/isolation.ts");
+/** Sandboxes to try, best first. Pages come from untrusted code, so no browser runs without a sandbox. */
+async function sandboxesToTry(jail: JailMode, reasons: string[]): Promise<BrowserSandbox[]> {
+  if (jail === "none") return [{ kind: "own" }];
+  const { findIsolation } = await import("../isolation/isolation.ts");
   const found = await findIsolation(jail);
   if ("obstacle" in found) {
     reasons.push(found.obstacle);
-    return jail === "auto" ? [{ walls: "own" }] : [];
+    return jail === "auto" ? [{ kind: "own" }] : [];
   }
-  // A browser has processes of many kinds, whose own sandbox is more than Landlock around all of them.
-  if (found.tier === "landlock") return [{ walls: "own" }];
+  // Landlock around all browser processes would be weaker than the browser's own sandbox, which treats each kind apart.
+  if (found.tier === "landlock") return [{ kind: "own" }];
   return [
-    { walls: "double", isolation: found },
-    { walls: "jail", isolation: found },
+    { kind: "double", isolation: found },
+    { kind: "jail", isolation: found },
   ];
 }

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 
-/** Of one message. A picture is some megabytes; what is larger comes from a browser that is not ours any more. */
+/** Limit of one message. A picture has a few megabytes; a larger message means that the browser is compromised. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 interface Waiting {
@@ -22,7 +22,7 @@ export type DevToolsEvent = (method: string, sessionId: string | undefined) => v
 
 /** The DevTools protocol over two pipes: JSON, each message ended by a zero byte. */
 export class DevTools {
-  /** Called for events that are not about the end of a page, which this knows of itself. */
+  /** Called for events other than the end of a page, which is handled here. */
   onEvent: DevToolsEvent = () => {};
   readonly #output: Writable;
   readonly #waiting = new Map<number, Waiting>();
@@ -31,10 +31,10 @@ export class DevTools {
   #bytes = 0;
   #closed: Error | undefined;
 
-  /** `onBroken` is called when the browser says what it cannot mean. */
+  /** `onBroken` is called when the browser sends invalid messages. */
   constructor(streams: { output: Writable; input: Readable }, onBroken: (reason: string) => void) {
     this.#output = streams.output;
-    // The pipes break when the browser is killed; that it is gone is noticed elsewhere.
+    // The pipes break when the browser is killed; its exit is handled elsewhere.
     streams.output.on("error", () => {});
     streams.input.on("error", () => {});
     streams.input.on("data", (chunk: Buffer) => {
@@ -46,7 +46,7 @@ export class DevTools {
     });
   }
 
-  /** Rejects when the page or the browser is gone before it has answered. */
+  /** Rejects if the page or the browser ends before it has answered. */
   call<Result = unknown>(method: string, params: object = {}, sessionId?: string): Promise<Result> {
     if (this.#closed) return Promise.reject(this.#closed);
     this.#lastId += 1;
@@ -57,7 +57,7 @@ export class DevTools {
     });
   }
 
-  /** Nothing is answered any more. */
+  /** Rejects all pending calls. */
   close(reason: string): void {
     this.#closed ??= new Error(reason);
     this.#rejectAll(this.#closed, () => true);
@@ -75,14 +75,14 @@ export class DevTools {
     }
     this.#chunks.push(chunk.subarray(start));
     this.#bytes += chunk.length - start;
-    if (this.#bytes > MAX_MESSAGE_BYTES) throw new Error("it sent a message without an end");
+    if (this.#bytes > MAX_MESSAGE_BYTES) throw new Error("it sent a message over the size limit");
   }
 
   #take({ id, result, error, method, params, sessionId }: Message): void {
     if (id !== undefined) {
       const waiting = this.#waiting.get(id);
       this.#waiting.delete(id);
-      if (error) waiting?.reject(new Error(error.message ?? "the browser refused"));
+      if (error) waiting?.reject(new Error(error.message ?? "the browser returned an error"));
       else waiting?.resolve(result as never);
     } else if (method === "Inspector.targetCrashed") {
       this.#rejectAll(new Error("the page crashed"), (waiting) => waiting.sessionId === sessionId);

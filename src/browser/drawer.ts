@@ -3,9 +3,9 @@ import { drawHtml, openHtmlPage } from "./html.ts";
 import type { Page } from "./page.ts";
 import { drawPlotly } from "./plotly.ts";
 import type { BrowserProcess } from "./process.ts";
-import type { Turns } from "./turns.ts";
+import type { Semaphore } from "./semaphore.ts";
 
-/** A longer page is linked only. One with all of plotly.js in it has 5 million. */
+/** Longer pages are only linked. One with all of plotly.js in it has 5 million. */
 const MAX_HTML_CHARS = 8_000_000;
 
 export type Figure = { type: "plotly"; figure: unknown } | { type: "html"; html: string };
@@ -13,13 +13,13 @@ export type Figure = { type: "plotly"; figure: unknown } | { type: "html"; html:
 export interface DrawnFigure {
   /** PNG. */
   bytes: Buffer;
-  /** Said when the reader does not see all of it. */
+  /** Set if the picture does not show all of it. */
   note?: string;
 }
 
 /** Draws the figures of one reply, one after another. */
 export interface FigureDrawer {
-  /** Undefined if it cannot be drawn, or time is up. Never rejects. */
+  /** Undefined if it cannot be drawn, or the deadline has passed. Never rejects. */
   draw(figure: Figure): Promise<DrawnFigure | undefined>;
   close(): void;
 }
@@ -27,15 +27,15 @@ export interface FigureDrawer {
 export interface DrawerParts {
   log: Log;
   limits: { replyMs: number; figureMs: number };
-  turns: Turns;
+  pageSlots: Semaphore;
   running(): Promise<BrowserProcess>;
   takePlotlyPage(browser: BrowserProcess): Promise<Page>;
   done(usedPlotly: boolean): void;
 }
 
-export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }: DrawerParts): FigureDrawer {
+export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, done }: DrawerParts): FigureDrawer {
   const replyEndMs = performance.now() + limits.replyMs;
-  // Figures of one reply are one session's, and data only: they share a page. A page of HTML is alone in its own.
+  // Plotly figures of one reply are plain data of one session, so they share a page. Each HTML page gets its own.
   let plotlyPage: Promise<Page> | undefined;
   let plotlyBrowser: BrowserProcess | undefined;
   let isClosed = false;
@@ -62,7 +62,10 @@ export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }
     );
   }
 
-  /** A page that fails or takes too long is closed, which also ends the waiting for it. */
+  /**
+   * Opening a page is the browser's own work and may take as long as the reply has; drawing in it may take `figureMs`.
+   * Closes a page that fails or times out, which also ends the calls that wait for it.
+   */
   async function inTime<Result>(
     opening: Promise<Page>,
     act: (page: Page) => Promise<Result>,
@@ -70,17 +73,20 @@ export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }
   ): Promise<Result> {
     let shouldClose = true;
     let timedOut = false;
-    const leftMs = Math.min(limits.figureMs, replyEndMs - performance.now());
-    const timer = setTimeout(() => {
-      timedOut = true;
-      void opening.then((page) => page.close()).catch(() => {});
-    }, leftMs);
+    let timer: NodeJS.Timeout | undefined;
     try {
-      const result = await act(await opening);
+      const page = await before(opening, replyEndMs);
+      if (!page) throw new Error("the browser did not open a page in time");
+      const leftMs = Math.min(limits.figureMs, replyEndMs - performance.now());
+      timer = setTimeout(() => {
+        timedOut = true;
+        void page.close().catch(() => {});
+      }, leftMs);
+      const result = await act(page).catch((error) => {
+        throw timedOut ? new Error(`it took more than ${Math.round(leftMs / 1000)} s`) : error;
+      });
       shouldClose = close;
       return result;
-    } catch (error) {
-      throw timedOut ? new Error(`it took more than ${Math.round(leftMs / 1000)} s`) : error;
     } finally {
       clearTimeout(timer);
       if (shouldClose) void opening.then((page) => page.close()).catch(() => {});
@@ -90,10 +96,10 @@ export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }
   return {
     async draw(figure) {
       if (figure.type === "html" && figure.html.length > MAX_HTML_CHARS) return undefined;
-      const taking = turns.take();
-      const endTurn = await before(taking, replyEndMs);
-      if (!endTurn) void taking.then((end) => end());
-      else return drawInTurn(figure).finally(endTurn);
+      const acquiring = pageSlots.acquire();
+      const release = await before(acquiring, replyEndMs);
+      if (!release) void acquiring.then((release) => release());
+      else return drawInSlot(figure).finally(release);
     },
     close() {
       if (isClosed) return;
@@ -103,16 +109,19 @@ export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }
     },
   };
 
-  async function drawInTurn(figure: Figure): Promise<DrawnFigure | undefined> {
+  async function drawInSlot(figure: Figure): Promise<DrawnFigure | undefined> {
     for (let tries = 0; tries < 2 && !isClosed && performance.now() < replyEndMs; tries += 1) {
-      const browser = await before(running(), replyEndMs);
+      const browser = await before(
+        running().catch(() => undefined),
+        replyEndMs,
+      );
       if (!browser) return undefined;
       const watching = browser.watch();
       try {
         return await drawIn(browser, figure);
       } catch (error) {
         log.debug(`a figure was not drawn: ${error instanceof Error ? error.message : error}`);
-        // A browser that broke under several is not broken by each of them.
+        // If several figures were being drawn when the browser crashed, this one may be innocent: try again.
         if (!browser.isGone || watching.isAlone()) return undefined;
       } finally {
         watching.stop();
@@ -122,14 +131,14 @@ export function openDrawer({ log, limits, turns, running, takePlotlyPage, done }
   }
 }
 
-/** Undefined when it fails or takes longer. */
+/** Undefined if it takes longer. */
 async function before<Value>(promise: Promise<Value>, endMs: number): Promise<Value | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), Math.max(0, endMs - performance.now()));
   });
   try {
-    return await Promise.race([promise.catch(() => undefined), late]);
+    return await Promise.race([promise, late]);
   } finally {
     clearTimeout(timer);
   }

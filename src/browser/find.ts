@@ -1,8 +1,8 @@
-import { findProgram, isProgram } from "../programs.ts";
+import { findProgram, isProgram } from "../process/programs.ts";
 
 /**
- * The programs themselves, which distributions hide behind shell scripts. Those read settings of the user's and add
- * options of their own, extensions among them.
+ * The real executables, which distributions hide behind shell scripts. The scripts read the user's settings and add
+ * options and extensions.
  */
 const programs: Partial<Record<NodeJS.Platform, string[]>> = {
   linux: [
@@ -18,7 +18,7 @@ const programs: Partial<Record<NodeJS.Platform, string[]>> = {
 };
 const commands = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome-headless-shell"];
 
-/** The browser of this machine, if it has one that is built like Chromium. Never one that code could have put there. */
+/** The installed browser, if it is based on Chromium. Never one that code could have put there. */
 export function findBrowser(path = process.env.PATH ?? ""): string | undefined {
   const own = (programs[process.platform] ?? []).find((program) => isProgram(program));
   return own ?? commands.map((command) => findProgram(command, { PATH: path })).find((found) => found !== undefined);

@@ -2,29 +2,29 @@ import { Page } from "./page.ts";
 import type { BrowserProcess } from "./process.ts";
 
 const WIDTH = 800;
-/** Of a page that draws by program, which may ask for it. A table is as high as it is. */
+/** Default height of a scripted page, which may depend on it. Static pages are measured. */
 const SCRIPTED_HEIGHT = 600;
 const TABLE_HEIGHT = 50;
-/** The longest side that models look at; of a longer page its beginning is shown. */
+/** The longest side that models see; of a longer page, the beginning is shown. */
 const MAX_SIDE = 1_568;
 const MARGIN = 8;
 
-/** A program that draws has no end that could be waited for: it is done when the page has not changed for so long. */
+/** Scripts do not signal that they are done: a page is done when it has not changed for this long. */
 const QUIET_MS = 250;
 const MAX_SETTLE_MS = 4_000;
 
-/** The page's own rights: to draw what it has brought along. */
+/** Content Security Policy: the page may only use what it contains. */
 const policy =
   "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; " +
   "img-src data: blob:; font-src data: blob:; media-src data: blob:; worker-src data: blob:; connect-src data: blob:";
 
 export interface DrawnPage {
   bytes: Buffer;
-  /** Of the whole page, where only its beginning was drawn. */
+  /** Size of the whole page, if only its beginning was drawn. */
   cutFrom?: { width: number; height: number };
 }
 
-/** Programs of a page run only in one that has any. */
+/** Scripts are enabled only for pages that contain any. */
 export function hasScripts(html: string): boolean {
   return /<script[\s>]/i.test(html);
 }
@@ -34,7 +34,7 @@ export async function openHtmlPage(browser: BrowserProcess, html: string): Promi
   return Page.open(browser, { width: WIDTH, height: scripts ? SCRIPTED_HEIGHT : TABLE_HEIGHT, scripts });
 }
 
-/** `html` is a cell's work: a page, or a part of one. */
+/** `html` is untrusted: a page, or a fragment of one. */
 export async function drawHtml(page: Page, html: string): Promise<DrawnPage> {
   const scripts = hasScripts(html);
   const isWhole = /<(?:html|body)[\s>]/i.test(html);
@@ -65,7 +65,7 @@ async function measure(page: Page): Promise<{ width: number; height: number }> {
   };
 }
 
-/** Where the content ends, right and below: boxes that hold others are as wide as the page, whatever is in them. */
+/** The right and bottom edge of the content: container boxes are as wide as the page, whatever they contain. */
 const contentEnd = `(() => {
   let right = 0, bottom = 0;
   const boxes = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
@@ -82,7 +82,7 @@ const contentEnd = `(() => {
   return [right, bottom];
 })()`;
 
-/** Bokeh says when it is done; for others, the page has to be quiet for a while. */
+/** Bokeh signals when it is done; other pages must be unchanged for a while. */
 const settled = `new Promise((resolve) => {
   const started = performance.now();
   let changed = started;

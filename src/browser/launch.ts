@@ -3,14 +3,14 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Isolation, Jail } from "../jail/jail.ts";
+import type { Isolation, Jail } from "../isolation/jail.ts";
 
 /**
- * Walls around a browser, the strongest first. `double`: a jail, and in it the browser's own sandbox, which keeps
- * pages apart from each other and from the rest of the jail. `jail`: the jail alone, where no user namespace can be made
- * inside. `own`: the browser's sandbox alone, where there are no namespaces for a jail.
+ * Sandboxes for a browser, strongest first. `double`: a jail, and in it the browser's own sandbox, which isolates pages
+ * from each other and from the rest of the jail. `jail`: the jail alone, where user namespaces cannot be nested. `own`:
+ * the browser's sandbox alone, where no jail can be made.
  */
-export type Walls = "double" | "jail" | "own";
+export type SandboxKind = "double" | "jail" | "own";
 
 /** How a browser is started. */
 export interface Launch {
@@ -19,17 +19,17 @@ export interface Launch {
   jail?: Jail | undefined;
 }
 
-/** JavaScript objects of one page. What lies outside of V8's heap is what `memory.ts` looks at. */
+/** JavaScript heap of one page. Memory outside of V8's heap is checked by `memory.ts`. */
 const PAGE_HEAP_MB = 512;
-/** Of the jail's /tmp and /dev/shm: the profile, and pixels on their way between processes. */
+/** Size of the jail's /tmp and /dev/shm: the profile, and pixels shared between processes. */
 const TMP_MB = 512;
-/** Where a browser has its DevTools; it knows no others. `input` and `output` as we see them. */
+/** File descriptors of DevTools, fixed by Chromium. `input` and `output` as seen from here. */
 export const pipes = { output: 3, input: 4 };
 
-/** Outside of a jail these are the wall to the network, inside the second one. */
+/** These block the network: the only barrier outside of a jail, the second one inside. */
 const noNetwork = [
   "--host-resolver-rules=MAP * ~NOTFOUND",
-  // The discard port of nobody; and no exception for this machine, which is the default.
+  // The discard port, where nothing listens. Loopback, which is exempt by default, goes there as well.
   "--proxy-server=http://127.0.0.1:9",
   "--proxy-bypass-list=<-loopback>",
   "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -51,9 +51,9 @@ const settings = [
   "--disable-notifications",
   "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider",
   "--disable-gpu",
-  // WebGL without a graphics card, for plots in three dimensions.
+  // WebGL without a GPU, for 3D plots.
   "--enable-unsafe-swiftshader",
-  // Several pages draw at the same time, and each has to believe that it is looked at.
+  // Several pages draw at the same time, and background pages must not be throttled.
   "--disable-background-timer-throttling",
   "--disable-backgrounding-occluded-windows",
   "--disable-renderer-backgrounding",
@@ -66,26 +66,26 @@ const settings = [
   "about:blank",
 ];
 
-export type BrowserWalls = { walls: "own"; profileDir?: string } | { walls: "double" | "jail"; isolation: Isolation };
+export type BrowserSandbox = { kind: "own"; profileDir?: string } | { kind: "double" | "jail"; isolation: Isolation };
 
-/** `profileDir` is a folder for a browser without a jail, which has one of its own in memory. */
-export function planLaunch(program: string, around: BrowserWalls): Launch {
-  if (around.walls === "own") {
-    const { profileDir = tmpdir() } = around;
+/** `profileDir`: for a browser without a jail; in a jail the profile is in memory. */
+export function planLaunch(program: string, sandbox: BrowserSandbox): Launch {
+  if (sandbox.kind === "own") {
+    const { profileDir = tmpdir() } = sandbox;
     return {
       command: [program, `--user-data-dir=${profileDir}`, ...noNetwork, ...settings],
-      // Folders of its own, so that it neither reads the user's settings nor leaves anything behind.
+      // Its own folders, so that it neither reads the user's settings nor leaves files behind.
       env: { PATH: process.env.PATH ?? "", HOME: profileDir, TMPDIR: profileDir, LANG: "C.UTF-8" },
     };
   }
-  const sandbox = around.walls === "double" ? [] : ["--no-sandbox"];
-  const command = [program, "--user-data-dir=/tmp/profile", ...sandbox, ...noNetwork, ...settings];
-  // A program that builds walls of its own in its jail needs user namespaces for it.
-  const jail = { ...browserJail(program, around.isolation), nests: around.walls === "double" };
+  const flags = sandbox.kind === "double" ? [] : ["--no-sandbox"];
+  const command = [program, "--user-data-dir=/tmp/profile", ...flags, ...noNetwork, ...settings];
+  // The browser's own sandbox needs user namespaces inside the jail.
+  const jail = { ...browserJail(program, sandbox.isolation), nests: sandbox.kind === "double" };
   return { command, env: {}, jail };
 }
 
-/** What a browser may touch: programs and libraries, fonts, and its own memory. Nothing of the user's. */
+/** What a browser can access: programs and libraries, fonts, its own memory. None of the user's files. */
 export function browserJail(program: string, isolation: Isolation): Jail {
   const own = dirname(realpathSync(program));
   const system = ["/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives"];

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 
 const scopes = ["world", "africa", "asia", "europe", "north america", "south america", "usa"];
 
-/** The outlines that a plotly figure with maps needs, as a program that gives them to plotly; it would fetch them. */
+/** A script with the map outlines that a plotly figure needs; otherwise plotly would fetch them from the network. */
 export async function outlinesFor({ data, layout }: { data?: unknown; layout?: unknown }): Promise<string> {
   const drawsMaps = Array.isArray(data) && data.some((trace) => mapTypes.includes(trace?.type));
   if (!drawsMaps) return "";
@@ -19,7 +19,7 @@ export async function outlinesFor({ data, layout }: { data?: unknown; layout?: u
 
 const mapTypes = ["choropleth", "scattergeo"];
 
-/** A figure has a map for each of its traces that says no other, `geo`, and those it names, `geo2` and so on. */
+/** Traces use the map `geo` unless they name another one, such as `geo2`. */
 function mapNames(layout: unknown): string[] {
   const parts = Object.entries((layout ?? {}) as Record<string, { scope?: unknown; resolution?: unknown } | null>);
   const named = parts.filter(([name]) => /^geo\d*$/.test(name)).map(([, map]) => map);

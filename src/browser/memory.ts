@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A browser has about ten processes; one that has more than this is up to something. */
+/** A browser has about ten processes; far more than this are suspicious. */
 const MAX_PROCESSES = 200;
 
-/** Memory of a process and of all its descendants, without what is shared with files. Undefined where there is no /proc. */
+/** Memory of a process tree, without file-backed pages. Undefined where /proc is missing. */
 export function treeMemoryMb(pid: number): number | undefined {
   let total: number | undefined;
   const pids = [pid];
@@ -17,7 +17,7 @@ export function treeMemoryMb(pid: number): number | undefined {
   return total === undefined ? undefined : total / 1024;
 }
 
-/** A child belongs to the thread that started it. */
+/** Linux lists children by the thread that started them. */
 function childrenOf(pid: number): number[] {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);
@@ -32,7 +32,7 @@ function kilobytes(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s*(\\d+)`, "m").exec(status)?.[1] ?? 0);
 }
 
-/** Processes come and go while we look. */
+/** Processes may end during the scan. */
 function read(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");

@@ -1,12 +1,12 @@
 import type { BrowserProcess } from "./process.ts";
 
-/** A page that does not close in this time takes its browser with it. On a busy machine it takes seconds. */
+/** If a page does not close within this time, the browser is killed. A busy machine takes seconds. */
 const CLOSE_MS = 15_000;
 
 export interface PageOptions {
   width: number;
   height: number;
-  /** Whether the page's own programs run. */
+  /** Whether the page's own scripts run. */
   scripts: boolean;
 }
 
@@ -17,7 +17,7 @@ interface Rectangle {
   height: number;
 }
 
-/** An empty page with cookies, storage and a process of its own. */
+/** An empty page with its own cookies, storage and process. */
 export class Page {
   readonly browser: BrowserProcess;
   readonly #contextId: string;
@@ -59,7 +59,7 @@ export class Page {
     return this.browser.devtools.call<Result>(method, params, this.#sessionId);
   }
 
-  /** The value of an expression, or of what it promises. What a page says of itself may be anything. */
+  /** The value of an expression; a promise is awaited. The result is untrusted. */
   async evaluate(expression: string): Promise<unknown> {
     const { result, exceptionDetails } = await this.call<{
       result: { value?: unknown };
@@ -85,7 +85,7 @@ export class Page {
     return Buffer.from(data, "base64");
   }
 
-  /** Whatever it is doing. Can be called twice; never rejects. */
+  /** Also interrupts running scripts. Idempotent; never rejects. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -4,16 +4,16 @@ import { outlinesFor } from "./maps.ts";
 import { Page } from "./page.ts";
 import type { BrowserProcess } from "./process.ts";
 
-/** As plotly's own pages and pictures have it. */
+/** Plotly's own default. */
 const WIDTH = 700;
 const HEIGHT = 500;
-/** A figure may want to be of any size. Fewer pixels than this are no picture, more of them no figure. */
+/** Figures may ask for any size; these are the bounds. */
 const MIN_SIDE = 50;
 const MAX_SIDE = 8_000;
-/** The longest side that models look at; a larger figure is drawn with as many pixels as that. */
+/** The longest side that models see; a larger figure is scaled down to it. */
 const MAX_DRAWN_SIDE = 1_568;
 
-/** A page that knows how to draw plotly's figures. Loading that takes longer than drawing, by far. */
+/** A page with plotly.js loaded. Loading takes far longer than drawing. */
 export async function openPlotlyPage(browser: BrowserProcess): Promise<Page> {
   const page = await Page.open(browser, { width: WIDTH, height: HEIGHT, scripts: true });
   try {
@@ -26,14 +26,14 @@ export async function openPlotlyPage(browser: BrowserProcess): Promise<Page> {
   }
 }
 
-/** `figure` is a cell's work. Rejects when plotly cannot draw it. */
+/** `figure` is untrusted. Rejects if plotly cannot draw it. */
 export async function drawPlotly(page: Page, figure: unknown): Promise<Buffer> {
   const { data, layout } = (figure ?? {}) as { data?: unknown; layout?: { width?: unknown; height?: unknown } };
   const width = side(layout?.width, WIDTH);
   const height = side(layout?.height, HEIGHT);
   const scale = Math.min(1, MAX_DRAWN_SIDE / Math.max(width, height));
   const wanted = { data, layout: { ...layout, width, height } };
-  // As a text that the page parses, since an object that were part of the program could set prototypes.
+  // As text that the page parses: an object literal in the script could set prototypes.
   const json = JSON.stringify(JSON.stringify(wanted));
   const options = JSON.stringify({ format: "png", width, height, scale });
   const outlines = await outlinesFor({ data, layout });

@@ -3,49 +3,50 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { spawnJailed } from "../jail/spawn.ts";
+import { spawnJailed } from "../isolation/spawn.ts";
 import type { Log } from "../log.ts";
+import { killGroup } from "../process/kill.ts";
 import { DevTools } from "./devtools.ts";
-import { type BrowserWalls, type Launch, pipes, planLaunch, type Walls } from "./launch.ts";
+import { type BrowserSandbox, type Launch, pipes, planLaunch, type SandboxKind } from "./launch.ts";
 import { treeMemoryMb } from "./memory.ts";
 
-/** A browser starts in half a second; on a busy machine in many times that. No reply waits so long for it. */
+/** A browser starts in half a second, on a busy machine much slower. No reply waits this long. */
 const START_MS = 60_000;
-/** What is kept of its stderr, for its last words. */
+/** The end of stderr is kept to explain a crash. */
 const MAX_STDERR_CHARS = 4_000;
-/** While pages are open: in this time a page fills some hundred megabytes. */
-const LOOK_MS = 100;
+/** Interval of memory checks while pages are open: in this time a page can fill some hundred megabytes. */
+const MEMORY_CHECK_MS = 100;
 
 export interface BrowserProcess {
   devtools: DevTools;
-  walls: Walls;
+  sandbox: SandboxKind;
   /** The browser, or the bubblewrap around it. */
   pid: number;
-  /** Resolves when it is gone, with the reason. Never rejects. */
+  /** Resolves with the reason when the browser is gone. Never rejects. */
   closed: Promise<string>;
-  /** The first reason is the one that counts. */
+  /** The first reason wins. */
   kill(reason: string): void;
   readonly isGone: boolean;
-  /** While somebody draws, its memory is looked at. */
+  /** Memory is checked while figures are being drawn. */
   watch(): Watching;
 }
 
 export interface Watching {
-  /** Nobody else has drawn since. */
+  /** No other figure was being drawn at the same time. */
   isAlone(): boolean;
   stop(): void;
 }
 
-/** Starts a browser behind these walls. Rejects with what it said when it does not come up. */
+/** Starts a browser in this sandbox. Rejects with its error output if it fails. */
 export async function startBrowser(
   program: string,
-  { around, memoryMb, log }: { around: BrowserWalls; memoryMb: number; log: Log },
+  { sandbox, memoryMb, log }: { sandbox: BrowserSandbox; memoryMb: number; log: Log },
 ): Promise<BrowserProcess> {
-  const { walls } = around;
-  const folder = walls === "own" ? await mkdtemp(join(tmpdir(), "cellwright-browser-")) : undefined;
+  const { kind } = sandbox;
+  const folder = kind === "own" ? await mkdtemp(join(tmpdir(), "cellwright-browser-")) : undefined;
   try {
-    const child = start(planLaunch(program, folder === undefined ? around : { walls: "own", profileDir: folder }));
-    const browser = follow(child, { walls, folder, memoryMb, log });
+    const child = start(planLaunch(program, folder === undefined ? sandbox : { kind: "own", profileDir: folder }));
+    const browser = follow(child, { sandbox: kind, folder, memoryMb, log });
     const timer = setTimeout(() => browser.kill("it did not start in time"), START_MS);
     try {
       await browser.devtools.call("Browser.getVersion");
@@ -71,13 +72,13 @@ function start({ command, env, jail }: Launch): ChildProcess {
 function follow(
   child: ChildProcess,
   parts: {
-    walls: Walls;
+    sandbox: SandboxKind;
     folder: string | undefined;
     memoryMb: number;
     log: Log;
   },
 ): BrowserProcess {
-  const { walls, folder, memoryMb, log } = parts;
+  const { sandbox, folder, memoryMb, log } = parts;
   let stderr = "";
   let reason: string | undefined;
   let isGone = false;
@@ -89,7 +90,7 @@ function follow(
     killGroup(child);
   };
   const devtools = new DevTools({ output, input }, (why) => kill(`it was ended: ${why}`));
-  // A page that asks or warns would wait for a person.
+  // A dialog would wait for a person.
   devtools.onEvent = (method, sessionId) => {
     if (method !== "Page.javascriptDialogOpening") return;
     devtools.call("Page.handleJavaScriptDialog", { accept: false }, sessionId).catch(() => {});
@@ -101,25 +102,25 @@ function follow(
   const closed = new Promise<string>((resolve) => {
     const gone = (how: string) => {
       isGone = true;
-      clearInterval(look);
+      clearInterval(memoryCheck);
       const why = reason ?? how;
       devtools.close(`the browser is gone: ${why}`);
-      // Without bubblewrap the helpers of Chromium outlive it for a moment and still write there.
+      // Without bubblewrap, Chromium's helpers outlive it for a moment and still write there.
       const again = { maxRetries: 10, retryDelay: 50 };
       const removing = folder ? rm(folder, { recursive: true, force: true, ...again }) : Promise.resolve();
-      void removing.catch((error) => log.debug(`a browser's folder stays behind: ${error}`)).then(() => resolve(why));
+      void removing.catch((error) => log.debug(`cannot remove a browser's folder: ${error}`)).then(() => resolve(why));
     };
     child.once("error", (error) => gone(error.message));
-    child.once("exit", (code, signal) => gone(lastWords(stderr) ?? `it ended with ${signal ?? code}`));
+    child.once("exit", (code, signal) => gone(lastError(stderr) ?? `it ended with ${signal ?? code}`));
   });
-  const look = setInterval(() => {
+  const memoryCheck = setInterval(() => {
     if (watching.size === 0 || child.pid === undefined) return;
     if ((treeMemoryMb(child.pid) ?? 0) > memoryMb) kill(`it took more than ${memoryMb} MB of memory`);
-  }, LOOK_MS);
-  look.unref();
+  }, MEMORY_CHECK_MS);
+  memoryCheck.unref();
   return {
     devtools,
-    walls,
+    sandbox,
     pid: child.pid ?? -1,
     closed,
     kill,
@@ -135,18 +136,8 @@ function follow(
   };
 }
 
-/** With bubblewrap goes all that is in its jail; before that stands, its children are in its process group. */
-function killGroup({ pid, exitCode, signalCode }: ChildProcess): void {
-  if (pid === undefined || exitCode !== null || signalCode !== null) return;
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch {
-    // It is gone already.
-  }
-}
-
-/** What it said is worth more than its exit code; complaints about a missing desktop are not. */
-function lastWords(stderr: string): string | undefined {
+/** An error on stderr explains more than the exit code; warnings about a missing desktop do not. */
+function lastError(stderr: string): string | undefined {
   const lines = stderr.split("\n").filter((line) => /\S/.test(line) && !/dbus|DevTools listening/.test(line));
   return lines.findLast((line) => /FATAL|sandbox|bwrap|error/i.test(line))?.slice(0, 300);
 }

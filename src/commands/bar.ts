@@ -1,8 +1,8 @@
 const WIDTH = 24;
-/** Without a terminal each line stays: one for each tenth is enough. */
+/** Without a terminal each update is a new line: print every 10 %. */
 const STEPS_WITHOUT_TERMINAL = 10;
 
-/** Shows how far something is: as a bar on one line of a terminal, as a few lines elsewhere. */
+/** A progress bar on one line of a terminal; a few lines elsewhere. */
 export function showBar(stream: NodeJS.WriteStream): {
   show(state: { fraction: number; message: string }): void;
   end(): void;

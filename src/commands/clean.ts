@@ -2,9 +2,9 @@ import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { createApp } from "../app.ts";
-import type { Options } from "../options.ts";
+import type { Options } from "../options/options.ts";
 
-/** What Cellwright makes below its data folder. Nothing else there is ever removed. */
+/** The folders that Cellwright creates in its data folder. Nothing else is ever removed. */
 const ownFolders = ["sessions", "cache", "envs", "state", "trash"];
 
 /** Removes sessions, their files, environments and caches, after asking. Returns the exit code. */
@@ -13,7 +13,7 @@ export async function clean(options: Options, { yes }: { yes: boolean }): Promis
     (folder) => folder.files > 0,
   );
   if (folders.length === 0) {
-    process.stdout.write(`There is nothing to remove in ${options.dataDir}.\n`);
+    process.stdout.write(`Nothing to remove in ${options.dataDir}.\n`);
     return 0;
   }
   const inUse = await sessionsInUse(options);
@@ -51,7 +51,7 @@ async function measure(path: string): Promise<{ path: string; files: number; meg
 
 async function confirm(question: string): Promise<boolean> {
   if (!process.stdin.isTTY) {
-    process.stderr.write("There is no terminal to ask on. Use --yes.\n");
+    process.stderr.write("Cannot ask without a terminal. Use --yes.\n");
     return false;
   }
   const terminal = createInterface({ input: process.stdin, output: process.stdout });

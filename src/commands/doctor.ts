@@ -1,9 +1,9 @@
 import { access, constants, mkdir, statfs } from "node:fs/promises";
 import { createApp } from "../app.ts";
+import { LOCAL_OWNER } from "../engine/sessions/sessions.ts";
 import { CellwrightError } from "../errors.ts";
-import { findIsolation, gapsOf } from "../jail/isolation.ts";
-import type { Options } from "../options.ts";
-import { LOCAL_OWNER } from "../session/sessions.ts";
+import { findIsolation, gapsOf } from "../isolation/isolation.ts";
+import type { Options } from "../options/options.ts";
 import { version } from "../version.ts";
 
 interface Finding {
@@ -12,7 +12,7 @@ interface Finding {
   detail: string;
 }
 
-/** Says what works on this machine and what to do about what does not. Returns the exit code. */
+/** Checks what works on this machine, and says how to repair the rest. Returns the exit code. */
 export async function doctor(options: Options): Promise<number> {
   process.stdout.write(`Cellwright ${version} on ${process.platform} ${process.arch}\n\n`);
   let failed = false;
@@ -50,9 +50,10 @@ async function checkDataDir({ dataDir }: Options): Promise<Finding[]> {
   }
 }
 
-/** Which tier code is isolated by, and what that does not close. */
+/** The isolation tier, and its gaps. */
 async function checkSandbox({ jail }: Options): Promise<Finding[]> {
-  if (jail === "none") return [{ ok: true, what: "Sandbox", detail: "none, by --jail none: code has all your rights" }];
+  if (jail === "none")
+    return [{ ok: true, what: "Sandbox", detail: "none (--jail none): code runs with your full rights" }];
   const found = await findIsolation(jail);
   if ("obstacle" in found) {
     const detail = `${found.obstacle}. Install bubblewrap or python3, or allow user namespaces`;
@@ -63,7 +64,7 @@ async function checkSandbox({ jail }: Options): Promise<Finding[]> {
   return [{ ok: true, what: "Sandbox", detail: [by, ...gaps.map((gap) => `not closed: ${gap}`)].join("; ") }];
 }
 
-/** The only proof that a kernel works is a cell. */
+/** Runs a cell: the only proof that a kernel works. */
 async function checkKernel(options: Options): Promise<Finding[]> {
   const app = await createApp(options);
   try {
@@ -71,13 +72,13 @@ async function checkKernel(options: Options): Promise<Finding[]> {
     const session = await app.sessions.create(LOCAL_OWNER);
     const { outputs } = await session.execute("1 + 1").finished;
     const result = outputs.find((output) => output.type === "result")?.data["text/plain"];
-    const { description = "", walls = [], notes = [] } = session.kernels[0] ?? {};
+    const { description = "", layers = [], notes = [] } = session.kernels[0] ?? {};
     await app.sessions.close(session, { deleteFiles: true });
     const seconds = ((performance.now() - began) / 1000).toFixed(1);
     return [
       { ok: result === "2", what: "Kernel", detail: `${description}; 1 + 1 is ${result} after ${seconds} s` },
       ...notes.map((detail) => ({ ok: true, what: "Note", detail })),
-      { ok: walls.length > 0, what: "Walls", detail: walls.join(", ") || "none: code can touch this machine" },
+      { ok: layers.length > 0, what: "Isolation", detail: layers.join(", ") || "none: code can access this machine" },
     ];
   } catch (error) {
     const hint = error instanceof CellwrightError ? ` ${error.hint}` : "";

@@ -1,9 +1,9 @@
 import { openEnvironments } from "../app.ts";
 import { CellwrightError } from "../errors.ts";
-import { OptionError, type Options } from "../options.ts";
+import { OptionError, type Options } from "../options/options.ts";
 import { showBar } from "./bar.ts";
 
-/** Makes, shows and removes environments. Returns the exit code. */
+/** Creates, lists and removes environments. Returns the exit code. */
 export async function env(options: Options, [action, name, ...rest]: string[]): Promise<number> {
   if (rest.length > 0) throw new OptionError(`Unexpected argument \`${rest[0]}\`.`);
   if (action === "create") return create(options, name);
@@ -16,7 +16,7 @@ async function create(options: Options, name: string | undefined): Promise<numbe
   const environments = await openEnvironments(options);
   const stop = new AbortController();
   const interrupt = () =>
-    stop.abort(new CellwrightError("env_error", "Interrupted.", { hint: "What was not ready is removed again." }));
+    stop.abort(new CellwrightError("env_error", "Interrupted.", { hint: "The unfinished environment is removed." }));
   process.once("SIGINT", interrupt).once("SIGTERM", interrupt);
   const bar = showBar(process.stderr);
   const began = performance.now();
@@ -29,7 +29,7 @@ async function create(options: Options, name: string | undefined): Promise<numbe
     const done =
       installed.length > 0
         ? `is ready after ${seconds} s: Python ${version}, ${installed.join(", ")}`
-        : "is there already";
+        : "exists already";
     process.stdout.write(`The environment \`${name ?? "managed"}\` ${done}.\n${folder}\n`);
     return 0;
   } finally {

@@ -1,31 +1,41 @@
-import { optionTable } from "../options.ts";
+import { type OptionRow, rowsOf } from "../options/spec.ts";
+import { table } from "../options/table.ts";
+import type { ToolsetDefinition } from "../toolsets/toolset.ts";
 
 const commands = [
   ["cellwright", "serve MCP over stdio, for a client that starts it"],
   ["cellwright serve", "serve MCP over HTTP at /mcp"],
   ["cellwright pool [--ports A-B]", "serve on several ports at once, each a sandbox for --kernel pool"],
-  ["cellwright run FILE | -c CODE", "run a file or a piece of code once"],
+  ["cellwright run FILE | -c CODE", "run a file or code once"],
   ["cellwright packages list|prune", "show the installed packages, or remove unused ones"],
-  ["cellwright env create [NAME]", "make a Python environment for sessions; --packages adds to the usual ones"],
+  ["cellwright env create [NAME]", "create a Python environment for sessions; --packages adds packages"],
   ["cellwright env list", "show the environments that sessions can use"],
-  ["cellwright env remove [NAME]", "remove one that was made so"],
-  ["cellwright doctor", "say what works on this machine"],
+  ["cellwright env remove [NAME]", "remove a created environment"],
+  ["cellwright doctor", "check what works on this machine"],
   ["cellwright clean [--yes]", "remove all data, after asking"],
 ] as const;
 
-/** The text of `--help`, from the option table. */
-export function helpText(): string {
+/** The text of `--help`, from the option table; with `--toolset`, its options first. */
+export function helpText(toolset?: ToolsetDefinition): string {
   const lines = ["Cellwright: stateful Python and bash for AI agents, over MCP.", "", "Commands"];
   for (const [command, help] of commands) lines.push(`  ${command.padEnd(30)} ${help}`);
-  for (const group of new Set(optionTable.map((row) => row.group))) {
-    lines.push("", group);
-    for (const row of optionTable.filter((candidate) => candidate.group === group)) {
-      const shown = row.default === "" ? "" : ` (default: ${row.default})`;
-      const also = row.flagAliases.length === 0 ? "" : ` Also ${row.flagAliases.join(", ")}.`;
-      lines.push(`  ${`${row.flag} ${row.placeholder}`.trimEnd().padEnd(30)} ${row.help}${also}${shown}`);
-    }
+  if (toolset) lines.push(...section(`With --toolset ${toolset.name}`, rowsOf(toolset.options)));
+  const rows = rowsOf(table, toolset?.commandLine.aliases);
+  for (const group of new Set(rows.map((row) => row.group))) {
+    const own = rows.filter((row) => row.group === group);
+    lines.push(...section(group, own));
   }
   lines.push("", `  ${"--help, -h".padEnd(30)} Show this.`, `  ${"--version, -v".padEnd(30)} Show the version.`);
   lines.push("", "Each option is also an environment variable: --data-dir is CELLWRIGHT_DATA_DIR.");
   return `${lines.join("\n")}\n`;
+}
+
+function section(title: string, rows: OptionRow[]): string[] {
+  if (rows.length === 0) return [];
+  const line = ({ flag, flagAliases, placeholder, help, default: usual }: OptionRow) => {
+    const also = flagAliases.length === 0 ? "" : ` Also ${flagAliases.join(", ")}.`;
+    const shown = usual === "" ? "" : ` (default: ${usual})`;
+    return `  ${`${flag} ${placeholder}`.trimEnd().padEnd(30)} ${help}${also}${shown}`;
+  };
+  return ["", title, ...rows.map(line)];
 }

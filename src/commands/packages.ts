@@ -1,11 +1,11 @@
 import { openImages } from "../app.ts";
-import { OptionError, type Options } from "../options.ts";
+import { OptionError, type Options } from "../options/options.ts";
 
 /** Shows or removes the package images that sessions share. Returns the exit code. */
 export async function packages(options: Options, action: string | undefined): Promise<number> {
   if (action !== "list" && action !== "prune") {
     throw new OptionError(
-      "`cellwright packages` needs `list`, or `prune` to remove what was not used for --keep-days.",
+      "`cellwright packages` needs `list`, or `prune` to remove packages not used for --keep-days.",
     );
   }
   const images = await openImages(options);

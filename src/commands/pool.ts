@@ -1,27 +1,29 @@
 import { mkdir, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { keptToken, POOL_DATA_DIR } from "../data-folders.ts";
 import { createLog } from "../log.ts";
-import { OptionError, type Options, optionTable } from "../options.ts";
+import { keptToken, POOL_DATA_DIR } from "../options/data-folders.ts";
+import { OptionError, type OptionName, type Options, optionTable } from "../options/options.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 import { Supervised } from "./supervised.ts";
 
 const DEFAULT_PORTS = "18901-18904";
-/** More than any machine has room for. */
+/** More than any machine can run. */
 const MAX_BACKENDS = 64;
 
-/** What all backends of a pool may share: it is only added to, and takes long to make. */
+/** Shared by all sandboxes of a pool: append-only, and slow to build. */
 const SHARED_FOLDERS = ["cache", "envs"];
 
-/** Runs a `serve` of its own on each port, with a folder of its own, and starts again what ends, until a signal. */
+/** Runs a `serve` per port, each with its own data folder, and restarts those that exit, until a signal. */
 export async function pool(options: Options, { ports, args }: { ports?: string; args: string[] }): Promise<number> {
   if (options.kernel === "pool") {
-    throw new OptionError("--kernel pool is for what stands in front of a pool; leave it out, or name another one.");
+    throw new OptionError(
+      "--kernel pool is for the balancer in front of a pool. Leave it out, or choose another kernel.",
+    );
   }
   const log = createLog(options.logLevel);
   const asked = shutdownSignal();
-  // Made once and kept in the data folder, so that a Cellwright in front of the pool finds it there.
-  const hasToken = options.authToken.length > 0 || options.authTokenFile !== undefined || options.insecure;
+  // Generated once and kept in the data folder, where a balancer on this machine finds it.
+  const hasToken = options.authToken.length > 0 || options.insecure;
   const token = hasToken ? undefined : await keptToken(options.dataDir, "pool-token");
   const env = environmentOf(options, token);
   const backends = await Promise.all(
@@ -36,7 +38,7 @@ export async function pool(options: Options, { ports, args }: { ports?: string; 
   };
   try {
     const started = Promise.all(backends.map((backend) => backend.start()));
-    // Those that are ended before they listen are not waited for any more.
+    // After a signal nothing awaits `started`, and sandboxes stopped before they listen reject it.
     started.catch(() => {});
     const urls = await Promise.race([started, asked.then(() => undefined)]);
     if (urls) process.stdout.write(welcome(urls, token && join(options.dataDir, "pool-token")));
@@ -65,10 +67,10 @@ export function parsePorts(text: string): number[] {
   return ports;
 }
 
-/** What the sandboxes are told by their environment, which other users of the machine cannot see. */
+/** Settings for the sandboxes in their environment, which other users of the machine cannot read. */
 function environmentOf(options: Options, token: string | undefined): Record<string, string> {
   const secrets = optionTable.flatMap(({ name, env, secret }) => {
-    const value = options[name];
+    const value = options[name as OptionName];
     return secret && value !== undefined ? [[env, String(value)]] : [];
   });
   return {
@@ -78,7 +80,7 @@ function environmentOf(options: Options, token: string | undefined): Record<stri
   };
 }
 
-/** The flags given to this program, for those it starts; without secrets, which their environment has. */
+/** The flags of this program to pass to the sandboxes, without secrets, which go into their environment. */
 function flagsOf(args: string[]): string[] {
   const secret = optionTable.filter((row) => row.secret).map((row) => row.flag);
   const left = ["--ports", ...secret];

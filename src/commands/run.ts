@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { createApp } from "../app.ts";
+import type { Run } from "../engine/run/run.ts";
+import { LOCAL_OWNER } from "../engine/sessions/sessions.ts";
 import type { ExecutionEvent, MimeBundle } from "../execution.ts";
-import { visible } from "../mcp/render/terminal.ts";
-import { OptionError, type Options } from "../options.ts";
-import type { Run } from "../session/run.ts";
-import { LOCAL_OWNER } from "../session/sessions.ts";
+import { OptionError, type Options } from "../options/options.ts";
+import { visible } from "../render/text/terminal.ts";
 import { TerminalText } from "./terminal-text.ts";
 
-/** Runs one piece of code in a session of its own and prints as a terminal would. Returns the exit code. */
+/** Runs code in a new session and prints its output. Returns the exit code. */
 export async function run(options: Options, source: { file?: string; code?: string }): Promise<number> {
   const code = source.code ?? (await readSource(source.file));
   const app = await createApp(options);
@@ -41,11 +41,11 @@ async function readSource(file: string | undefined): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new OptionError(`\`${file}\` cannot be read: ${(error as Error).message}`);
+    throw new OptionError(`Cannot read \`${file}\`: ${(error as Error).message}`);
   }
 }
 
-/** Prints as a terminal would; where it is one, without what could take it over. Pipes get all as it is. */
+/** Prints output; harmful escape sequences are removed for a terminal, pipes get everything unchanged. */
 function printer(): (event: ExecutionEvent) => Promise<void> {
   const out = writerTo(process.stdout);
   const err = writerTo(process.stderr);
@@ -72,7 +72,7 @@ async function saveFigure(data: MimeBundle): Promise<boolean> {
   return true;
 }
 
-/** Under the first name that is free: a file of the user's is never written over, nor one that a link leads to. */
+/** Uses the first free name: never overwrites a file, nor follows a symlink. */
 async function writeNew(bytes: Buffer): Promise<string> {
   for (let number = 1; ; number += 1) {
     const name = `figure-${number}.png`;
@@ -85,7 +85,7 @@ async function writeNew(bytes: Buffer): Promise<string> {
   }
 }
 
-/** Says what a slow start is doing, on one line of the terminal; nothing where stderr is not one. */
+/** Shows the progress of a slow start on one line, if stderr is a terminal. */
 function showStart(cell: Run): { stop(): void } {
   if (!process.stderr.isTTY) return { stop: () => {} };
   const timer = setInterval(() => {

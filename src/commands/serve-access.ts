@@ -1,17 +1,17 @@
 import { readFile } from "node:fs/promises";
-import { keptToken } from "../data-folders.ts";
 import { checkExposure } from "../http/auth.ts";
-import { OptionError, type Options } from "../options.ts";
+import { keptToken } from "../options/data-folders.ts";
+import { OptionError, type Options } from "../options/options.ts";
 
-/** What clients of a server have to show. */
+/** How clients of a server authenticate. */
 export interface Access {
-  /** As `--auth-token` has them. Empty: nothing. */
+  /** In the form of `--auth-token`. Empty: no authentication. */
   tokens: string[];
-  /** The one that was made here, to be shown to the user. Those that the user has set are known already. */
+  /** The generated token, to show to the user; absent if the user has set tokens. */
   made?: string;
 }
 
-/** The tokens that were set, or else the data folder's own. Throws OptionError where a server must not be started so. */
+/** The configured tokens, else the data folder's. Throws OptionError if the server would be open to other machines. */
 export async function openAccess(options: Options): Promise<Access> {
   const tokens = await setTokens(options);
   const refusal = checkExposure({ ...options, authToken: tokens });
@@ -21,19 +21,23 @@ export async function openAccess(options: Options): Promise<Access> {
   return { tokens: [made], made };
 }
 
-/** From `--auth-token` and `--auth-token-file`. */
-async function setTokens({ authToken, authTokenFile }: Options): Promise<string[]> {
-  if (authTokenFile === undefined) return authToken;
-  const text = await readFile(authTokenFile, "utf8").catch((error) => {
-    throw new OptionError(`--auth-token-file: \`${authTokenFile}\` cannot be read (${error.code ?? error.message}).`);
+/** The tokens of `--auth-token`; `@FILE` stands for the lines of a file. */
+async function setTokens({ authToken }: Options): Promise<string[]> {
+  const tokens = authToken.map((token) => (token.startsWith("@") ? tokensIn(token.slice(1)) : [token]));
+  return (await Promise.all(tokens)).flat();
+}
+
+async function tokensIn(file: string): Promise<string[]> {
+  const text = await readFile(file, "utf8").catch((error) => {
+    throw new OptionError(`--auth-token: cannot read \`${file}\` (${error.code ?? error.message}).`);
   });
   const lines = text.split("\n").map((line) => line.trim());
   const tokens = lines.filter((line) => line !== "" && !line.startsWith("#"));
-  // What stands there is not shown: it may be a token.
-  if (tokens.length === 0) throw new OptionError(`--auth-token-file: \`${authTokenFile}\` holds no token.`);
+  // The line is not shown: it may be a token.
+  if (tokens.length === 0) throw new OptionError(`--auth-token: \`${file}\` holds no token.`);
   const wrong = lines.findIndex((line) => !line.startsWith("#") && /[\s,]/.test(line));
   if (wrong >= 0) {
-    throw new OptionError(`--auth-token-file: line ${wrong + 1} of \`${authTokenFile}\` is not [NAME=]TOKEN.`);
+    throw new OptionError(`--auth-token: line ${wrong + 1} of \`${file}\` is not [NAME=]TOKEN.`);
   }
-  return [...authToken, ...tokens];
+  return tokens;
 }

@@ -1,12 +1,12 @@
 import { createApp } from "../app.ts";
 import type { KernelInfo } from "../kernels/kernel.ts";
-import type { Toolset } from "../mcp/toolset.ts";
-import type { Options } from "../options.ts";
+import type { Options } from "../options/options.ts";
+import type { Toolset } from "../toolsets/toolset.ts";
 import { type Access, openAccess } from "./serve-access.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 
-/** The address is printed before long, whatever a provider has to find out. */
+/** A slow provider must not delay printing the address. */
 const KERNEL_LIST_MS = 5_000;
 
 /** Serves MCP over HTTP until a signal. */
@@ -14,7 +14,7 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
   const access = await openAccess(options);
   const [app, { createHttpApp }, { createMcpRoute }, { createSandboxRoutes }, { createStatusRoutes }] =
     await Promise.all([
-      createApp(options),
+      createApp(options, { guest: toolset?.guest }),
       import("../http/app.ts"),
       import("../mcp/http.ts"),
       import("../http/sandbox-api.ts"),
@@ -27,7 +27,7 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
   const mcp = createMcpRoute({ createServer, sessions, log, maxRequestBytes, stateless: options.stateless, words });
   const routes = {
     "/mcp": mcp,
-    ...Object.fromEntries((toolset?.commandLine.paths ?? []).map((path) => [path, mcp])),
+    ...Object.fromEntries((toolset?.paths ?? []).map((path) => [path, mcp])),
     ...(words ? {} : createSandboxRoutes({ sessions, log, maxRequestBytes })),
     ...(backends ? createStatusRoutes(backends) : {}),
   };
@@ -38,12 +38,12 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
     wrongPath: words?.wrongPath,
   });
   const { url } = await http.listen();
-  const kernels = await sessions.kernels(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  const kernels = await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
   process.stdout.write(welcome(`${url}/mcp`, access, kernels));
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);
   http.stopListening();
-  // Sessions first: the calls that wait for their cells still get their replies.
+  // Sessions first, so that calls waiting for a cell still get their replies.
   await shutDown(app.dispose, http.close);
   return 0;
 }

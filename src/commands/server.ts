@@ -1,10 +1,10 @@
 import type { App } from "../app.ts";
+import { LOCAL_OWNER } from "../engine/sessions/sessions.ts";
 import type { ServerFactory } from "../mcp/server.ts";
-import type { Toolset } from "../mcp/toolset.ts";
-import { LOCAL_OWNER } from "../session/sessions.ts";
+import type { Toolset } from "../toolsets/toolset.ts";
 import { version } from "../version.ts";
 
-/** What speaks MCP for this app: the tools that were asked for, over either transport. */
+/** The MCP server of this app, with the chosen tools, for either transport. */
 export async function createMcpServer(
   app: App,
   { local, toolset }: { local: boolean; toolset?: Toolset | undefined },
@@ -14,10 +14,10 @@ export async function createMcpServer(
     import("../tools/index.ts"),
   ]);
   const { sessions, store, options, browser, backends, log } = app;
-  void sessions.adopt().catch((error) => log.error("kernels of an earlier run could not be taken over", error));
+  void sessions.adopt().catch((error) => log.error("cannot adopt kernels of an earlier run", error));
   void toolset
     ?.onStart?.({ sessions, store, options, owner: LOCAL_OWNER })
-    .catch((error) => log.error("earlier sessions could not be restored", error));
+    .catch((error) => log.error("cannot restore earlier sessions", error));
   return createServerFactory({
     sessions,
     store,

@@ -1,10 +1,10 @@
 /**
- * Longest the program takes to leave once it is told to. Kernels have their own, shorter, time to stop; this is for the
- * one that hangs, since a client that is gone cannot kill us.
+ * Upper bound of a shutdown. Kernels have their own, shorter, grace period; this is for one that hangs, since a client
+ * that is gone cannot kill the server.
  */
 const EXIT_BACKSTOP_MS = 15_000;
 
-/** Resolves with the reason when the program is asked to end; a second signal ends it at once. */
+/** Resolves with the reason for a shutdown; a second signal exits at once. */
 export function shutdownSignal(): Promise<string> {
   return new Promise((resolve) => {
     for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
@@ -15,12 +15,12 @@ export function shutdownSignal(): Promise<string> {
         resolve(name);
       });
     }
-    // Where a program of ours has started this one, it is not to outlive that.
-    process.once("disconnect", () => resolve("its supervisor is gone"));
+    // A sandbox of `cellwright pool` must not outlive its supervisor.
+    process.once("disconnect", () => resolve("the supervisor is gone"));
   });
 }
 
-/** Ends the program's parts in order, or the program itself when that takes too long. */
+/** Disposes the parts in order; exits if that takes too long. */
 export async function shutDown(...parts: (() => Promise<void>)[]): Promise<void> {
   setTimeout(() => process.exit(1), EXIT_BACKSTOP_MS).unref();
   for (const end of parts) await end();

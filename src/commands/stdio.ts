@@ -1,14 +1,17 @@
 import { parse } from "node:path";
 import { createApp } from "../app.ts";
-import type { Toolset } from "../mcp/toolset.ts";
-import type { Options } from "../options.ts";
+import type { Options } from "../options/options.ts";
+import type { Toolset } from "../toolsets/toolset.ts";
 import { createMcpServer } from "./server.ts";
 import { shutDown, shutdownSignal } from "./shutdown.ts";
 
-/** Serves the client that started us, until it is gone. */
+/** Serves MCP over stdio until the client is gone. */
 export async function stdio(given: Options, toolset?: Toolset): Promise<number> {
   const options = forOneClient(given, process.cwd());
-  const [app, { serveStdio }] = await Promise.all([createApp(options), import("../mcp/stdio.ts")]);
+  const [app, { serveStdio }] = await Promise.all([
+    createApp(options, { guest: toolset?.guest }),
+    import("../mcp/stdio.ts"),
+  ]);
   const connection = serveStdio({
     createServer: await createMcpServer(app, { local: true, toolset }),
     maxRequestBytes: options.maxRequestMb * 1024 * 1024,
@@ -20,7 +23,7 @@ export async function stdio(given: Options, toolset?: Toolset): Promise<number> 
   return 0;
 }
 
-/** Who started us may name what they see, and work with files where they are; being started nowhere is not everywhere. */
+/** A local client may use paths, and files in its working directory, unless that is the root folder. */
 export function forOneClient(options: Options, workingDir: string): Options {
   const filesDir = workingDir === parse(workingDir).root ? undefined : workingDir;
   return { ...options, allowEnvPaths: true, filesDir: options.filesDir ?? filesDir };

@@ -3,24 +3,24 @@ import { once } from "node:events";
 import { CellwrightError } from "../errors.ts";
 import type { Log } from "../log.ts";
 
-/** Who ends at once and again is not started without a pause, which doubles up to the longest. */
+/** Back-off between restarts: doubles up to the maximum. */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 30_000;
-/** Who ran for so long did not end because of how it was started. */
+/** A process that ran this long resets the back-off. */
 const STEADY_MS = 10_000;
-/** Longer than a `serve` takes to leave, which has a backstop of its own. */
+/** Longer than the shutdown of a `serve`, which has its own backstop. */
 const STOP_MS = 20_000;
 
 export interface SupervisedParts {
   name: string;
-  /** Of this same program. */
+  /** Arguments of this same program. */
   args: string[];
-  /** What it is told beside the environment of this process. */
+  /** Added to the environment of this process. */
   env?: Record<string, string>;
   log: Log;
 }
 
-/** A `serve` in a process of its own, which is started again when it ends. */
+/** A `serve` in a child process, restarted when it exits. */
 export class Supervised {
   readonly #parts: SupervisedParts;
   #child: ChildProcess | undefined;
@@ -32,22 +32,22 @@ export class Supervised {
     this.#parts = parts;
   }
 
-  /** Resolves with its address. Throws if it ends before it listens: what is wrong at the first start stays wrong. */
+  /** Resolves with its URL. Throws if it exits before it listens: retrying a failed first start would not help. */
   async start(): Promise<string> {
     const { child, listening } = this.#spawn();
     const url = await listening;
     if (url === undefined) {
       throw new CellwrightError(
         "kernel_start_failed",
-        `The sandbox on port ${this.#parts.name} ended before it listened, with code ${child.exitCode}.`,
-        { hint: "What it said is above." },
+        `The sandbox on port ${this.#parts.name} exited with code ${child.exitCode} before it listened.`,
+        { hint: "Its output is above." },
       );
     }
     this.#watch(child);
     return url;
   }
 
-  /** Ends it for good, within bounded time. Can be called twice. */
+  /** Stops it permanently, in bounded time. Can be called twice. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#pause);
@@ -62,8 +62,8 @@ export class Supervised {
 
   #spawn(): { child: ChildProcess; listening: Promise<string | undefined> } {
     const program = process.argv[1];
-    if (program === undefined) throw new Error("this program does not know its own path");
-    // The channel tells it when we are gone, however that came about.
+    if (program === undefined) throw new Error("cannot find the path of this program");
+    // The IPC channel closes when this process ends, even by a crash; the child then exits.
     const child = spawn(process.execPath, [...process.execArgv, program, ...this.#parts.args], {
       stdio: ["ignore", "pipe", "inherit", "ipc"],
       env: { ...process.env, ...this.#parts.env },
@@ -87,7 +87,7 @@ export class Supervised {
     const again = (reason: string) => {
       if (this.#isStopping) return;
       if (performance.now() - startedMs >= STEADY_MS) this.#pauseMs = FIRST_PAUSE_MS;
-      this.#parts.log.warn(`the sandbox on port ${this.#parts.name} ended (${reason}); it is started again`);
+      this.#parts.log.warn(`the sandbox on port ${this.#parts.name} exited (${reason}); restarting it`);
       this.#pause = setTimeout(() => this.#watch(this.#spawn().child), this.#pauseMs);
       this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
     };

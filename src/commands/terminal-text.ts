@@ -1,20 +1,20 @@
-/** What is kept of one sequence that has begun: colours have some ten characters. */
+/** Limit of one escape sequence: colors take about ten characters. */
 const MAX_SEQUENCE_CHARS = 64;
 
-/** Line ends, tabs, and what progress bars write their line again with. */
+/** Line ends, tabs, and what progress bars use to rewrite their line. */
 const plain = new Set(["\n", "\r", "\t", "\b"]);
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const control = /[\u0000-\u001f\u007f-\u009f]/;
-/** Colours, and erasing in the line. */
+/** Colors, and erasing within the line. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with it
 const harmless = /^\u001b\[(?:[0-9;:]*m|[0-2]?K)$/;
 
 /**
- * Text of user code on its way to a terminal, in pieces: colours and progress bars stay. What would move the cursor
- * elsewhere, set the title, write to the clipboard, or make the terminal type something is left out.
+ * Sanitizes output of user code for a terminal, chunk by chunk. Colors and progress bars stay; sequences that move the
+ * cursor elsewhere, set the title, write to the clipboard, or make the terminal send input are removed.
  */
 export class TerminalText {
-  /** A sequence that has begun; it may go on in the next piece. */
+  /** An incomplete sequence; it may continue in the next chunk. */
   #sequence = "";
   #isString = false;
 
@@ -25,7 +25,7 @@ export class TerminalText {
   }
 
   #next(char: string): string {
-    // No sequence spans lines: one that never ends does not swallow what follows.
+    // No sequence spans lines, so an unterminated one swallows only its line.
     if (char === "\n") return this.#end("\n");
     if (this.#sequence === "") {
       if (!control.test(char)) return char;
@@ -47,7 +47,7 @@ export class TerminalText {
     return isOver ? this.#end(harmless.test(this.#sequence) ? this.#sequence : "") : "";
   }
 
-  /** A title, a link, or data for the terminal: until BEL or ESC \. */
+  /** OSC, DCS and similar (titles, links, data): until BEL or ESC \. */
   #inString(char: string): string {
     const isOver = char === "\u0007" || char === "\u009c" || (char === "\\" && this.#sequence.endsWith("\u001b"));
     this.#sequence = char === "\u001b" ? "\u001b]\u001b" : "\u001b]";

@@ -1,4 +1,4 @@
-/** Variables with which people name a file of certificates, the most particular first. */
+/** Environment variables that name a CA bundle, the most specific first. */
 const variables = [
   "DENO_CERT",
   "PIP_CERT",
@@ -8,7 +8,7 @@ const variables = [
   "CURL_CA_BUNDLE",
 ];
 
-/** The file of certificates that is to be trusted besides the usual ones, if one is named. */
+/** The CA bundle to trust in addition to the system's, if one is set. */
 export function certificateFile(env: NodeJS.ProcessEnv): string | undefined {
   return variables.map((name) => env[name]).find((value) => value);
 }

@@ -1,12 +1,12 @@
 import { normalName } from "./requirement.ts";
 
-/** Packages whose authors rely on others that they do not name. */
+/** Packages with undeclared dependencies. */
 const companions: [beginnings: string[], companion: string][] = [
   [["logfire", "rich"], "pygments"],
   [["pydantic-ai"], "typing_extensions>=4.12"],
 ];
 
-/** Requirements, and what they need besides. What is in Python itself (`ssl`, for httpx) need not be asked for. */
+/** Adds undeclared dependencies. Standard library modules (`ssl`, for httpx) need not be requested. */
 export function withCompanions(requirements: string[]): string[] {
   const names = requirements.map(normalName);
   const added = companions

@@ -1,22 +1,22 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { CellwrightError } from "../errors.ts";
-import { findProgram, helperEnv } from "../programs.ts";
+import { findProgram, helperEnv } from "../process/programs.ts";
 
 const run = promisify(execFile);
 
-/** Python takes half a second to start; one that hangs must not hold up an installation. */
+/** pip takes half a second; one that hangs must not block an installation. */
 const PIP_TIMEOUT_MS = 15_000;
 
-/** Where the package index is. */
+/** URL and credentials of a package index. */
 export interface IndexAddress {
-  /** Without the name and password that may have been in it. */
+  /** Without credentials. */
   url: string;
-  /** A header's value; for the index's own host only. */
+  /** Value of the Authorization header, for the index's host only. */
   authorization?: string | undefined;
 }
 
-/** What an option or a variable says about the index; undefined when none does. */
+/** The index from an option or an environment variable; undefined if none is set. */
 export function configuredIndex(option: string | undefined, env: NodeJS.ProcessEnv): IndexAddress | undefined {
   if (option) return indexAddress(option, "--package-index");
   if (env.PIP_INDEX_URL) return indexAddress(env.PIP_INDEX_URL, "PIP_INDEX_URL");
@@ -25,18 +25,18 @@ export function configuredIndex(option: string | undefined, env: NodeJS.ProcessE
   return undefined;
 }
 
-/** The index that pip would use: from its configuration, else its own default. Undefined when there is no pip. */
+/** The index that pip would use: from its configuration, else its default. Undefined without pip. */
 export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | undefined> {
   for (const pip of ["pip", "pip3"].map((name) => findProgram(name, env)).filter((path) => path !== undefined)) {
     const ask = async (...args: string[]): Promise<string> => {
-      // Wide enough that the help does not break an address in two.
+      // Wide enough that the help does not wrap a URL.
       const options = { cwd: "/", env: { ...helperEnv(env), COLUMNS: "1000" }, timeout: PIP_TIMEOUT_MS };
       return (await run(pip, args, options).catch(() => ({ stdout: "" }))).stdout;
     };
     const configured = (await ask("config", "get", "global.index-url")).trim();
     if (configured) return indexAddress(configured, "pip's configuration");
-    const usual = /--index-url[^\n]*\(default (https?:\/\/[^\s)]+)\)/.exec(await ask("download", "--help"))?.[1];
-    if (usual) return indexAddress(usual, "pip's default");
+    const fallback = /--index-url[^\n]*\(default (https?:\/\/[^\s)]+)\)/.exec(await ask("download", "--help"))?.[1];
+    if (fallback) return indexAddress(fallback, "pip's default");
   }
   return undefined;
 }
@@ -49,12 +49,12 @@ function decoded(part: string): string {
   }
 }
 
-/** An address of an index, from `origin`, taken apart. Throws `invalid_input`, without the address: it may hold a password. */
+/** Splits an index URL from `origin`. The error does not contain the URL: it may hold a password. */
 export function indexAddress(text: string, origin: string): IndexAddress {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (!url || !["http:", "https:"].includes(url.protocol)) {
-    throw new CellwrightError("invalid_input", `The package index in ${origin} is not an http or https address.`, {
-      hint: "Give the address of a simple index, such as the one that pip uses.",
+    throw new CellwrightError("invalid_input", `The package index in ${origin} is not an http or https URL.`, {
+      hint: "Use the URL of a simple index, such as the one that pip uses.",
     });
   }
   const { username, password } = url;

@@ -7,20 +7,20 @@ const pattern = new RegExp(
 );
 const version = /^(?:===\s*\S+|(?:~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.!+*_-]+)$/;
 
-/** Requirements as one list without order, repetition or spelling variants, so that the same wish is the same text. */
+/** Normalizes requirements: sorted, without duplicates or spelling variants, so that equal sets give equal text. */
 export function normalRequirements(requirements: string[]): string[] {
   const normal = requirements.map(normalRequirement);
-  if (normal.length === 0) throw refused("No package is named.");
+  if (normal.length === 0) throw refused("No packages were given.");
   return [...new Set(normal)].sort();
 }
 
-/** One requirement of PEP 508 in its usual spelling. Addresses, paths and pip's options are refused. */
+/** Normalizes one PEP 508 requirement. URLs, paths and options of pip are refused. */
 export function normalRequirement(text: string): string {
   const trimmed = text.trim();
   if (trimmed === "") throw refused("A requirement is empty.");
-  if (trimmed.startsWith("-")) throw refused(`\`${shown(trimmed)}\` is an option of pip, not a package.`);
+  if (trimmed.startsWith("-")) throw refused(`\`${shown(trimmed)}\` is a pip option, not a package.`);
   if (/^[^;]*@/.test(trimmed) || /^[^;]*:\/\//.test(trimmed)) {
-    throw refused(`\`${shown(trimmed)}\` names an address. Packages are only installed by name.`);
+    throw refused(`\`${shown(trimmed)}\` contains a URL. Packages are only installed by name.`);
   }
   if (/^[^;[(]*[/\\]/.test(trimmed) || /^[^;]*\.(whl|zip|tar\.gz)\s*$/.test(trimmed) || trimmed.startsWith(".")) {
     throw refused(`\`${shown(trimmed)}\` is a path. Packages are only installed by name.`);
@@ -29,14 +29,13 @@ export function normalRequirement(text: string): string {
   if (!groups?.name) throw refused(`\`${shown(trimmed)}\` is not a requirement.`);
   const extras = listed(groups.extras);
   if (extras.some((extra) => !new RegExp(`^${NAME}$`).test(extra))) {
-    throw refused(`\`${shown(trimmed)}\` has an extra that is no name.`);
+    throw refused(`\`${shown(trimmed)}\` has an invalid extra.`);
   }
   const versions = listed(groups.versions?.replace(/^\(([\s\S]*)\)$/, "$1"));
   const wrong = versions.find((part) => !version.test(part));
-  if (wrong !== undefined)
-    throw refused(`\`${shown(trimmed)}\` has a version that cannot be read: \`${shown(wrong)}\`.`);
+  if (wrong !== undefined) throw refused(`\`${shown(trimmed)}\` has an invalid version: \`${shown(wrong)}\`.`);
   const marker = groups.marker?.trim().replace(/\s+/g, " ");
-  if (marker === "") throw refused(`\`${shown(trimmed)}\` ends where a condition should follow.`);
+  if (marker === "") throw refused(`\`${shown(trimmed)}\` has an empty marker after \`;\`.`);
   return (
     normalName(groups.name) +
     (extras.length > 0 ? `[${extras.map(normalName).sort().join(",")}]` : "") +
@@ -48,7 +47,7 @@ export function normalRequirement(text: string): string {
   );
 }
 
-/** The one spelling of a package's name (PEP 503). */
+/** The normalized name of a package (PEP 503). */
 export function normalName(name: string): string {
   return name.replace(/[-_.]+/g, "-").toLowerCase();
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** What outputs come as. The first ending of a type is the one its files get. */
+/** MIME types of outputs. Files get the first extension listed for their type. */
 const endings: [ending: string, mimeType: string][] = [
   ["txt", "text/plain"],
   ["html", "text/html"],
@@ -25,7 +25,7 @@ const endings: [ending: string, mimeType: string][] = [
   ["bin", "application/octet-stream"],
 ];
 
-/** No slash, no dot in front: nothing that matches can lead out of a session's folder. */
+/** No slash, no leading dot: a matching id cannot lead out of the sessions folder. */
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const namePattern = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$/;
 const uriPattern = /^cell:\/\/([^/]+)\/\.outputs\/([^/]+)$/;
@@ -34,20 +34,20 @@ export function isSessionId(text: string): boolean {
   return idPattern.test(text);
 }
 
-/** Throws for what is not a plain name. Names come from our own code, so that is a bug and not a request to refuse. */
+/** Throws for anything but a plain name. Names come from our own code, so a bad one is a bug and not a bad request. */
 export function blobUri(sessionId: string, name: string): string {
   if (!idPattern.test(sessionId) || !namePattern.test(name))
     throw new Error(`Bad output name \`${sessionId}/${name}\`.`);
   return `cell://${sessionId}/.outputs/${name}`;
 }
 
-/** URIs come from anyone. Undefined for all but those that `blobUri` makes. */
+/** URIs come from clients. Undefined for any that `blobUri` does not make. */
 export function parseBlobUri(uri: string): { sessionId: string; name: string } | undefined {
   const [, sessionId = "", name = ""] = uriPattern.exec(uri) ?? [];
   return idPattern.test(sessionId) && namePattern.test(name) ? { sessionId, name } : undefined;
 }
 
-/** The same bytes of the same type have the same name, so they are kept once. */
+/** Content-addressed: the same bytes of the same type are kept once. */
 export function blobName(bytes: Uint8Array, mimeType: string): string {
   return `${createHash("sha256").update(bytes).digest("hex").slice(0, 40)}.${endingFor(mimeType)}`;
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isAlive, placeOfProcesses, startOf } from "../process-life.ts";
-import { ifThere, systemCode } from "./system-error.ts";
+import { isAlive, pidNamespace, startTimeOf } from "../process/process-life.ts";
+import { ifExists, systemCode } from "./system-error.ts";
 
-/** Who claims: one store of one process. Two stores in one process are two claimants. */
+/** The holder of a claim: one store in one process. Two stores in one process are two claimants. */
 export interface Claimant {
   token: string;
   pid: number;
@@ -14,26 +14,26 @@ export interface Claimant {
 
 interface Lock extends Claimant {
   released?: boolean;
-  /** When the owner last said that it is there. */
+  /** When the owner last refreshed the lock. */
   seenMs: number;
 }
 
-/** How often an owner says that it is there, for those who cannot see its process: in another container, say. */
+/** How often an owner refreshes its lock, for processes that cannot see the owner's, such as in another container. */
 export const REFRESH_MS = 15_000;
-/** Silence after which they take it for dead: a few refreshes, so that a busy moment is not a death. */
+/** Lease time without a refresh: several refreshes, so that a busy owner does not lose its lock. */
 const SILENCE_MS = 4 * REFRESH_MS;
 
 export async function thisClaimant(): Promise<Claimant> {
-  const [start, place] = await Promise.all([startOf(process.pid), placeOfProcesses()]);
+  const [start, place] = await Promise.all([startTimeOf(process.pid), pidNamespace()]);
   return { token: randomUUID(), pid: process.pid, start, place };
 }
 
 /**
- * Takes a session's folder for a claimant. False while another live one has it.
+ * Claims a session's folder. False while another live claimant has it.
  *
- * Files `lock.1`, `lock.2`, … are generations, and the owner is whoever wrote the highest. A next generation is made with
- * `link`, which either puts the complete file there or finds that somebody was faster. The highest is never removed, only
- * outnumbered, so a slow process that decided on an old listing ends up below it and finds out when it looks again.
+ * Files `lock.1`, `lock.2`, … are generations; the owner is the writer of the highest. The next one is created with
+ * `link`, which either creates the complete file or fails if another process was faster. The highest is never removed,
+ * only superseded, so a slow process that acted on an old listing ends up below it and notices when it checks again.
  */
 export async function claim(folder: string, claimant: Claimant): Promise<boolean> {
   for (;;) {
@@ -57,7 +57,7 @@ export async function claim(folder: string, claimant: Claimant): Promise<boolean
   }
 }
 
-/** The other claimant that has the folder now. */
+/** The other claimant that holds the folder. */
 export async function holder(folder: string, claimant: Claimant): Promise<Claimant | undefined> {
   for (;;) {
     const top = Math.max(0, ...(await generations(folder)));
@@ -68,7 +68,7 @@ export async function holder(folder: string, claimant: Claimant): Promise<Claima
   }
 }
 
-/** Says that the claimant is still there. False when the folder is no longer its own. */
+/** Renews the lease. False if the claimant has lost the folder. */
 export async function refresh(folder: string, claimant: Claimant): Promise<boolean> {
   const top = Math.max(0, ...(await generations(folder)));
   const lock = top > 0 ? await readLock(folder, top) : undefined;
@@ -78,7 +78,7 @@ export async function refresh(folder: string, claimant: Claimant): Promise<boole
   return true;
 }
 
-/** Gives the folder up, if the claimant has it. The file stays, marked, so that its number is not used again. */
+/** Releases the claim, if the claimant has it. The file stays, marked, so that its number is not reused. */
 export async function release(folder: string, claimant: Claimant): Promise<void> {
   const top = Math.max(0, ...(await generations(folder)));
   const lock = top > 0 ? await readLock(folder, top) : undefined;
@@ -94,24 +94,24 @@ async function isHeld(lock: Lock, claimant: Claimant): Promise<boolean> {
 }
 
 async function generations(folder: string): Promise<number[]> {
-  const names = (await ifThere(readdir(folder))) ?? [];
+  const names = (await ifExists(readdir(folder))) ?? [];
   return names.flatMap((name) => /^lock\.([1-9]\d{0,14})$/.exec(name)?.[1] ?? []).map(Number);
 }
 
-/** Undefined when it was outnumbered and removed meanwhile. */
+/** Undefined if it was superseded and removed meanwhile. */
 async function readLock(folder: string, generation: number): Promise<Lock | undefined> {
   const path = lockPath(folder, generation);
-  const [text, stats] = await Promise.all([ifThere(readFile(path, "utf8")), ifThere(stat(path))]);
+  const [text, stats] = await Promise.all([ifExists(readFile(path, "utf8")), ifExists(stat(path))]);
   if (text === undefined || !stats) return undefined;
   try {
     return { ...JSON.parse(text), seenMs: stats.mtimeMs };
   } catch {
-    // Only a power cut leaves an incomplete file here, and nobody who was alive before it still is.
+    // Only a power failure leaves an incomplete file, and no process from before it is still alive.
     return { token: "", pid: 0, released: true, seenMs: 0 };
   }
 }
 
-/** False if somebody else made it, or the whole folder was forgotten meanwhile. */
+/** False if another process created it first, or the folder was deleted meanwhile. */
 async function create(folder: string, generation: number, claimant: Claimant): Promise<boolean> {
   let temporary: string | undefined;
   try {
@@ -132,7 +132,7 @@ async function writeTemporary(folder: string, lock: Omit<Lock, "seenMs">): Promi
     await writeFile(path, JSON.stringify(lock), { mode: 0o600, flag: "wx" });
     return path;
   } catch (error) {
-    // A full disk leaves an empty file, and a folder that is there for its sake alone.
+    // A full disk leaves an empty file, and maybe a folder created just for it.
     await rm(path, { force: true });
     await rmdir(folder).catch(() => {});
     throw error;

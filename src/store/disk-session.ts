@@ -5,10 +5,10 @@ import type { Execution } from "../execution.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
 import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
-import { bringBack, type LargePart, putAside } from "./large-parts.ts";
+import { extractLargeParts, type LargePart, restoreLargeParts } from "./large-parts.ts";
 import { lost } from "./lost.ts";
 import type { PastCell, SessionRecord } from "./store.ts";
-import { ifThere, writing } from "./system-error.ts";
+import { ifExists, writing } from "./system-error.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
 export class DiskSession {
@@ -17,12 +17,12 @@ export class DiskSession {
   readonly outputs: KeptOutputs;
   readonly #journal: Journal;
   readonly #maxBytes: number;
-  /** Began here and not finished yet: these are running, not lost. */
+  /** Started by this process and not finished: these are running, not lost. */
   readonly #running = new Set<string>();
   #saving: Promise<unknown> = Promise.resolve();
   #prepared: Promise<void> | undefined;
 
-  /** `maxBytes`: what history and outputs may take together. */
+  /** `maxBytes`: limit for history and outputs together. */
   constructor(id: string, folder: string, maxBytes: number) {
     this.id = id;
     this.folder = folder;
@@ -32,7 +32,7 @@ export class DiskSession {
     this.outputs = new KeptOutputs({ folder: join(folder, "outputs"), maxBytes, besidesBytes });
   }
 
-  /** Makes the folders, unless a newer Cellwright made them otherwise. Once is enough. */
+  /** Creates the folders once, unless a newer Cellwright's format is there. */
   prepare(): Promise<void> {
     this.#prepared ??= this.#prepare().catch((error) => {
       this.#prepared = undefined;
@@ -41,9 +41,9 @@ export class DiskSession {
     return this.#prepared;
   }
 
-  /** Undefined when nothing was saved yet. */
+  /** Undefined: nothing was saved yet. */
   async record(): Promise<SessionRecord | undefined> {
-    const text = await ifThere(readFile(this.#recordPath(), "utf8"));
+    const text = await ifExists(readFile(this.#recordPath(), "utf8"));
     if (text === undefined) return undefined;
     const { format, ...record } = JSON.parse(text);
     checkFormat(format, this.id);
@@ -52,7 +52,7 @@ export class DiskSession {
   }
 
   async checkFormat(): Promise<void> {
-    const text = await ifThere(readFile(this.#recordPath(), "utf8"));
+    const text = await ifExists(readFile(this.#recordPath(), "utf8"));
     checkFormat(/^\s*\{\s*"format":\s*(\d+)/.exec(text ?? "")?.[1], this.id);
   }
 
@@ -72,14 +72,14 @@ export class DiskSession {
     this.#running.add(execution.id);
   }
 
-  /** Returns what could not be kept, as sentences. */
+  /** Returns notices about what could not be kept. */
   async finish(execution: Execution): Promise<string[]> {
     this.#running.delete(execution.id);
     await this.#append("finish", execution);
     return this.outputs.takeNotices();
   }
 
-  /** All cells without what they showed. `isBusyElsewhere`: another live process may be running the newest one now. */
+  /** All cells without their outputs. `isBusyElsewhere`: another live process may be running the newest one. */
   async cells(isBusyElsewhere: boolean): Promise<PastCell[]> {
     const cells: PastCell[] = [];
     for await (const { execution, large, isLost } of this.#records(isBusyElsewhere)) {
@@ -94,7 +94,7 @@ export class DiskSession {
     return cells;
   }
 
-  /** One of them, with what it showed. */
+  /** One cell with its outputs. */
   async execution(id: string, isBusyElsewhere: boolean): Promise<Execution | undefined> {
     for await (const record of this.#records(isBusyElsewhere, id)) return this.#whole(record);
     return undefined;
@@ -106,14 +106,14 @@ export class DiskSession {
     return history;
   }
 
-  /** Ends all writing and closes the journal; a later write opens it again. */
+  /** Finishes all writes and closes the journal; a later write reopens it. */
   async close(): Promise<void> {
     this.#running.clear();
     await this.#saving;
     await this.#journal.close();
   }
 
-  async *#records(isBusyElsewhere: boolean, onlyId?: string): AsyncGenerator<Slim> {
+  async *#records(isBusyElsewhere: boolean, onlyId?: string): AsyncGenerator<JournaledCell> {
     const entries = await this.#journal.index();
     const newestId = [...entries.keys()].at(-1);
     const wanted: Iterable<[string, JournalEntry | undefined]> =
@@ -127,21 +127,21 @@ export class DiskSession {
     }
   }
 
-  async #whole({ execution, large, isLost }: Slim): Promise<Execution> {
-    const whole = await bringBack(execution, large, (name) => this.outputs.read(name));
+  async #whole({ execution, large, isLost }: JournaledCell): Promise<Execution> {
+    const whole = await restoreLargeParts(execution, large, (name) => this.outputs.read(name));
     return isLost ? lost(whole) : whole;
   }
 
   #full(): CellwrightError {
     return new CellwrightError(
       "storage_full",
-      `The history of session \`${this.id}\` takes all the room that --disk-mb allows.`,
+      `The history of session \`${this.id}\` has reached the limit of --disk-mb.`,
       { hint: "Leave out session_id to start a new session, or raise --disk-mb. Nothing was run." },
     );
   }
 
   async #append(type: JournalRecord["type"], execution: Execution, check?: (sizeBytes: number) => void): Promise<void> {
-    const { execution: slim, large } = await putAside(execution, (bytes, mimeType) =>
+    const { execution: slim, large } = await extractLargeParts(execution, (bytes, mimeType) =>
       this.outputs.put(bytes, mimeType),
     );
     const record: JournalRecord = large.length > 0 ? { type, execution: slim, large } : { type, execution: slim };
@@ -158,10 +158,10 @@ export class DiskSession {
   }
 }
 
-/** As the journal has it. */
-interface Slim {
+/** A cell as the journal has it, without its large parts. */
+interface JournaledCell {
   execution: Execution;
   large: LargePart[];
-  /** Nobody wrote its end down. */
+  /** Its process is gone and did not record its end. */
   isLost: boolean;
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
-import { removeFolder } from "../remove-folder.ts";
+import { removeFolder } from "../process/remove-folder.ts";
 import { blobUri, isSessionId, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
 import { type Claimant, claim, holder, REFRESH_MS, refresh, release, thisClaimant } from "./claim.ts";
 import { DiskSession } from "./disk-session.ts";
@@ -12,17 +12,17 @@ import { FileSpill } from "./spill.ts";
 import type { Blob, PastCell, SessionRecord, Spill, Store } from "./store.ts";
 import { writing } from "./system-error.ts";
 
-/** Records read at the same time: enough to be quick, few enough to leave file descriptors to others. */
+/** Limit of concurrent reads: fast enough, and leaves file descriptors to others. */
 const READ_AT_ONCE = 32;
 
 /**
- * Opens, or makes, a store in plain files: `sessions/<id>/` for each session, unless these have a folder elsewhere;
- * `trash/` beside it for what is being removed.
+ * Opens or creates a store in plain files: `sessions/<id>/` for each session, unless `sessionsDir` is given; `trash/`
+ * beside it for folders that are being removed.
  */
 export async function openDiskStore({ dataDir, sessionsDir, maxSessionMb, log }: DiskStoreParts): Promise<Store> {
   const folders = {
     sessions: sessionsDir ?? join(dataDir, "sessions"),
-    // On the same disk as the sessions: what is removed is renamed first.
+    // On the same disk as the sessions, because removal renames first.
     trash: sessionsDir === undefined ? join(dataDir, "trash") : join(sessionsDir, ".trash"),
   };
   for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -33,9 +33,9 @@ export async function openDiskStore({ dataDir, sessionsDir, maxSessionMb, log }:
 
 export interface DiskStoreParts {
   dataDir: string;
-  /** Where sessions live, if not in the data folder. */
+  /** Where sessions are, if not in the data folder. */
   sessionsDir?: string | undefined;
-  /** What the history of one session and its outputs may take together. */
+  /** Limit for one session's history and outputs together. */
   maxSessionMb?: number | undefined;
   log: Log;
 }
@@ -46,7 +46,7 @@ class DiskStore implements Store {
   readonly #log: Log;
   readonly #claimant: Claimant;
   readonly #maxSessionBytes: number;
-  /** Sessions that are written to; of the others nothing is kept in memory. */
+  /** Sessions being written to; others take no memory. */
   readonly #open = new Map<string, DiskSession>();
   readonly #claimed = new Set<string>();
   readonly #spills = new Map<string, FileSpill>();
@@ -98,7 +98,7 @@ class DiskStore implements Store {
     try {
       await release(this.#session(sessionId).folder, this.#claimant);
     } catch (error) {
-      // It stays ours until this process ends, which frees it as well.
+      // The claim stays until this process ends, which releases it as well.
       this.#log.warn(`session ${sessionId}: cannot be released`, error);
     }
   }
@@ -140,11 +140,13 @@ class DiskStore implements Store {
 
   openSpill(sessionId: string, name: string, maxBytes: number): Spill {
     const uri = blobUri(sessionId, name);
-    // Kept in memory from its first text on, so that what it takes is counted with the rest.
+    // The session stays in memory from the spill's first text on, so that its size counts toward the limit.
     const { outputs } = this.#kept(sessionId);
     const onEnd = (error?: unknown) => {
       this.#spills.delete(uri);
-      outputs.spilled(name).catch((reason) => this.#log.warn(`session ${sessionId}: cannot make room`, reason));
+      outputs
+        .spilled(name)
+        .catch((reason) => this.#log.warn(`session ${sessionId}: cannot remove old outputs`, reason));
       if (error) this.#log.warn(`session ${sessionId}: the full text of an output was cut short`, error);
     };
     const limit = outputs.spillLimit(maxBytes);
@@ -185,7 +187,7 @@ class DiskStore implements Store {
         (found) => found.isDirectory() && found.mtimeMs < newestMs,
         () => false,
       );
-      // It refuses where there is something in it, or where a session has just begun.
+      // `rmdir` fails if the folder is not empty or a session has just started in it.
       if (isOld) await rmdir(folder).catch(() => {});
     }
   }
@@ -204,7 +206,7 @@ class DiskStore implements Store {
     await this.#cleaning;
   }
 
-  /** What goes on in the background until the store is disposed of. */
+  /** Starts the background work, which runs until the store is disposed. */
   start(): void {
     this.#cleaning = this.#emptyTrash().catch((error) => this.#log.warn("cannot empty the trash", error));
     this.#refreshing = setInterval(() => void this.#refresh(), REFRESH_MS).unref();
@@ -217,7 +219,7 @@ class DiskStore implements Store {
     }
   }
 
-  /** Removes what a program that ended meanwhile was still removing. */
+  /** Finishes removals that a previous process left unfinished. */
   async #emptyTrash(): Promise<void> {
     for (const name of await readdir(this.#trashDir)) {
       await removeFolder(join(this.#trashDir, name), this.#disposing.signal);
@@ -229,11 +231,13 @@ class DiskStore implements Store {
   }
 
   #session(id: string): DiskSession {
+    const open = this.#open.get(id);
+    if (open) return open;
     if (!isSessionId(id)) throw new CellwrightError("session_not_found", "There is no session with this id.");
-    return this.#open.get(id) ?? new DiskSession(id, join(this.#sessionsDir, id), this.#maxSessionBytes);
+    return new DiskSession(id, join(this.#sessionsDir, id), this.#maxSessionBytes);
   }
 
-  /** For writing: its journal stays open until the session is released. */
+  /** For writing: the journal stays open until the session is released. */
   #kept(id: string): DiskSession {
     const session = this.#session(id);
     this.#open.set(id, session);
@@ -260,7 +264,7 @@ class DiskStore implements Store {
     try {
       return await this.#session(id).record();
     } catch (error) {
-      if (!this.#unreadable.has(id)) this.#log.warn(`session ${id} is left out: its record cannot be read`, error);
+      if (!this.#unreadable.has(id)) this.#log.warn(`session ${id} is skipped: its record cannot be read`, error);
       this.#unreadable.add(id);
       return undefined;
     }

@@ -3,38 +3,38 @@ import { type FileHandle, open } from "node:fs/promises";
 import type { Execution } from "../execution.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import type { LargePart } from "./large-parts.ts";
-import { ifThere } from "./system-error.ts";
+import { ifExists } from "./system-error.ts";
 
-/** One line of a journal, after the first, which names the format. */
+/** A line of the journal, after the header. */
 export interface JournalRecord {
   type: "begin" | "finish";
   execution: Execution;
   large?: LargePart[];
 }
 
-/** Where the newest line about a cell is. */
+/** Position of the newest line about a cell. */
 export interface JournalEntry {
   type: JournalRecord["type"];
   offset: number;
   bytes: number;
 }
 
-/** What is read of a journal at a time, to find its lines. */
+/** Read buffer size when indexing. */
 const CHUNK_BYTES = 256 * 1024;
 const LINE_END = 0x0a;
 
 const header = `${JSON.stringify({ cellwright: "journal", format: FORMAT })}\n`;
 
 /**
- * What happened in one session, a line at a time, at the end of a file. A program that dies while it writes leaves half a
- * line, which is never read and never continued. Lines are written one after another; the file stays open in between.
+ * Append-only log of one session's cells, one JSON line each. A crash in mid-write leaves a torn line, which is never
+ * read and never continued. Writes are serialized; the file stays open in between.
  */
 export class Journal {
   readonly #path: string;
   readonly #sessionId: string;
   #handle: FileHandle | undefined;
   #tail: Promise<unknown> = Promise.resolve();
-  /** Of the lines up to a place behind which others may have come. */
+  /** Index of the lines up to `#indexedBytes`; there may be newer ones. */
   readonly #entries = new Map<string, JournalEntry>();
   #indexedBytes = 0;
 
@@ -43,7 +43,7 @@ export class Journal {
     this.#sessionId = sessionId;
   }
 
-  /** Nothing is written where `check`, given what the journal takes now, throws. */
+  /** Writes nothing if `check`, called with the current size, throws. */
   append(record: JournalRecord, check?: (sizeBytes: number) => void): Promise<void> {
     const line = `${JSON.stringify(record)}\n`;
     return this.#next(async () => {
@@ -52,10 +52,10 @@ export class Journal {
     });
   }
 
-  /** Cells by id, in the order in which they began. No more than one line is in memory at a time. */
+  /** Cells by id, in the order they started. Holds one line in memory at a time. */
   index(): Promise<ReadonlyMap<string, JournalEntry>> {
     return this.#next(async () => {
-      const handle = await ifThere(open(this.#path, "r"));
+      const handle = await ifExists(open(this.#path, "r"));
       try {
         if (handle) await this.#readOn(handle);
       } finally {
@@ -65,10 +65,10 @@ export class Journal {
     });
   }
 
-  /** Undefined: it is not there any more. */
+  /** Undefined: the line is gone. */
   read({ offset, bytes }: JournalEntry): Promise<JournalRecord | undefined> {
     return this.#next(async () => {
-      const handle = await ifThere(open(this.#path, "r"));
+      const handle = await ifExists(open(this.#path, "r"));
       try {
         const line = Buffer.alloc(bytes);
         const { bytesRead = 0 } = (await handle?.read(line, 0, bytes, offset)) ?? {};
@@ -80,7 +80,7 @@ export class Journal {
     });
   }
 
-  /** What it takes on disk. Asked before each cell: another thread would take longer than the answer does. */
+  /** Size on disk. Synchronous: it is asked before each cell, and the thread pool would take longer. */
   sizeBytes(): number {
     return statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0;
   }
@@ -94,7 +94,7 @@ export class Journal {
 
   async #readOn(handle: FileHandle): Promise<void> {
     const { size } = await handle.stat();
-    // Another file has taken its place.
+    // The file was replaced.
     if (size < this.#indexedBytes) {
       this.#entries.clear();
       this.#indexedBytes = 0;
@@ -115,7 +115,7 @@ export class Journal {
       pieces.push(chunk.subarray(from, bytesRead));
       position += bytesRead;
     }
-    // The last line may lack its end; the next time it is read again.
+    // The last line may be incomplete; it is read again the next time.
     this.#take(Buffer.concat(pieces));
   }
 
@@ -144,14 +144,14 @@ export class Journal {
     try {
       await appendWhole(this.#handle, before + line);
     } catch (error) {
-      // Part of the line may be there. Opening the file again finds out.
+      // The line may be written in part. Reopening the file finds out.
       await this.#handle.close();
       this.#handle = undefined;
       throw error;
     }
   }
 
-  /** What has to come before the next line. */
+  /** Text that must precede the next line. */
   async #repair(handle: FileHandle): Promise<string> {
     const { size } = await handle.stat();
     const start = (await handle.read(Buffer.alloc(256), 0, 256, 0)).buffer.toString("utf8", 0, Math.min(size, 256));
@@ -166,8 +166,8 @@ export class Journal {
 }
 
 /**
- * A short line is written at once: the call takes some 10 µs, going through the thread pool ten times that, and a cell's
- * reply waits for it.
+ * Short lines are written synchronously: that takes about 10 µs, the thread pool ten times as long, and a cell's reply
+ * waits for it.
  */
 async function appendWhole(handle: FileHandle, text: string): Promise<void> {
   const bytes = Buffer.from(text);
@@ -177,7 +177,7 @@ async function appendWhole(handle: FileHandle, text: string): Promise<void> {
 
 const SHORT_BYTES = 64 * 1024;
 
-/** Undefined for half a line. */
+/** Undefined for a torn line. */
 function parsed(line: string): Record<string, unknown> | undefined {
   try {
     return JSON.parse(line);

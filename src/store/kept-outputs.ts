@@ -3,25 +3,25 @@ import { constants } from "node:fs";
 import { open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { blobName } from "./blob-name.ts";
-import { ifThere, writing } from "./system-error.ts";
+import { ifExists, writing } from "./system-error.ts";
 
 const BLOCK_BYTES = 4096;
-/** The full text of one cell must not push out all else. */
+/** One cell's full text may take this fraction of the limit, so that it does not evict everything else. */
 const SPILL_SHARE = 4;
 
 export interface KeptOutputsParts {
   folder: string;
-  /** What all of it may take, with what lies beside it (`besidesBytes`). */
+  /** Limit for these files and what is stored beside them (`besidesBytes`). */
   maxBytes: number;
   besidesBytes: () => number;
 }
 
-/** Files with what a session's cells showed: the oldest give way when they take too much room. */
+/** Files with the outputs of a session's cells. The oldest are evicted when they exceed the limit. */
 export class KeptOutputs {
   readonly folder: string;
   readonly #maxBytes: number;
   readonly #besidesBytes: () => number;
-  /** By name, oldest first; known once something is to be written. */
+  /** By name, oldest first; loaded before the first write. */
   #sizes: Map<string, number> | undefined;
   #usedBytes = 0;
   #dropped = 0;
@@ -38,7 +38,7 @@ export class KeptOutputs {
     return join(this.folder, name);
   }
 
-  /** Keeps bytes under a name made from them. Undefined: there is no room for them, whatever gave way. */
+  /** Keeps bytes under a name made from their hash. Undefined: they do not fit, even after eviction. */
   put(bytes: Uint8Array, mimeType: string): Promise<string | undefined> {
     return this.#next(async () => {
       const name = blobName(bytes, mimeType);
@@ -56,7 +56,7 @@ export class KeptOutputs {
 
   async read(name: string): Promise<Uint8Array | undefined> {
     const flags = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0);
-    const handle = await ifThere(open(this.path(name), flags));
+    const handle = await ifExists(open(this.path(name), flags));
     try {
       return await handle?.readFile();
     } finally {
@@ -64,12 +64,12 @@ export class KeptOutputs {
     }
   }
 
-  /** How long a text may get that is written while it comes. */
+  /** Size limit of a text that is written while it arrives. */
   spillLimit(maxBytes: number): number {
     return Math.min(maxBytes, Math.floor(this.#maxBytes / SPILL_SHARE));
   }
 
-  /** Such a text has been written: others give way to it. */
+  /** Such a text has been written: evicts others to make room for it. */
   spilled(name: string): Promise<void> {
     return this.#next(async () => {
       await this.#measured();
@@ -80,12 +80,12 @@ export class KeptOutputs {
     });
   }
 
-  /** What had to give way or was not kept since this was last asked, as sentences. */
+  /** Notices about evicted and refused outputs since the last call. */
   async takeNotices(): Promise<string[]> {
     await this.#tail;
     const [dropped, refused] = [this.#dropped, this.#refused];
     this.#dropped = this.#refused = 0;
-    const limit = `what is kept of a session's outputs may take ${Math.round(this.#maxBytes / 1024 / 1024)} MB (--disk-mb).`;
+    const limit = `the limit for a session's outputs is ${Math.round(this.#maxBytes / 1024 / 1024)} MB (--disk-mb).`;
     return [
       ...(dropped > 0 ? [`Older outputs of this session were removed (${dropped}): ${limit}`] : []),
       ...(refused > 0 ? [`Outputs of this cell were not kept (${refused}): ${limit}`] : []),
@@ -109,15 +109,15 @@ export class KeptOutputs {
   #note(name: string, bytes: number): void {
     const sizes = this.#sizes as Map<string, number>;
     this.#usedBytes += taken(bytes) - (sizes.get(name) ?? 0);
-    // As the newest.
+    // Reinserted as the newest.
     sizes.delete(name);
     sizes.set(name, taken(bytes));
   }
 
-  /** An earlier run of the program may have left some. */
+  /** A previous process may have left some. */
   async #measured(): Promise<Map<string, number>> {
     if (this.#sizes) return this.#sizes;
-    const names = (await ifThere(readdir(this.folder))) ?? [];
+    const names = (await ifExists(readdir(this.folder))) ?? [];
     const files: { name: string; bytes: number; mtimeMs: number }[] = [];
     for (const name of names) {
       const found = await stat(this.path(name)).catch(() => undefined);
@@ -141,10 +141,10 @@ function taken(bytes: number): number {
 }
 
 async function sizeOf(path: string): Promise<number | undefined> {
-  return (await ifThere(stat(path)))?.size;
+  return (await ifExists(stat(path)))?.size;
 }
 
-/** False: it is not there any more. */
+/** False: the file is gone. */
 async function touch(path: string): Promise<boolean> {
   const now = new Date();
   return utimes(path, now, now).then(
@@ -153,7 +153,7 @@ async function touch(path: string): Promise<boolean> {
   );
 }
 
-/** At every moment the file is either the old one or the new one, whole. */
+/** Atomic: readers see either the old file or the new one. */
 export async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
   const temporary = join(path, "..", `.${randomUUID()}.tmp`);
   try {

@@ -1,23 +1,23 @@
 import type { Execution } from "../execution.ts";
 
-/** Parts of an execution longer than this are files of their own: a journal line stays short enough to read. */
+/** Longer parts of an execution become files of their own, so that journal lines stay short. */
 const LARGE_CHARS = 16_384;
 
 const NOT_KEPT = "(not kept: it is too large)";
 
-/** Where a large part was, and which file has it now. */
+/** Where a large part belongs, and the file that has it. */
 export interface LargePart {
   place: string;
   file: string;
   as: "text" | "base64" | "json";
 }
 
-/** Undefined: there is no room for it. */
+/** Undefined: it does not fit. */
 export type PutFile = (bytes: Uint8Array, mimeType: string) => Promise<string | undefined>;
 export type GetFile = (name: string) => Promise<Uint8Array | undefined>;
 
-/** The execution with its large parts replaced by null, and the list to bring them back by. */
-export async function putAside(
+/** Replaces large parts by null; returns the execution and the list to restore them from. */
+export async function extractLargeParts(
   execution: Execution,
   put: PutFile,
 ): Promise<{ execution: Execution; large: LargePart[] }> {
@@ -35,8 +35,8 @@ export async function putAside(
   return { execution: slim, large };
 }
 
-/** The execution as it was. A part whose file is gone becomes empty, and a notice says so. */
-export async function bringBack(execution: Execution, large: LargePart[], get: GetFile): Promise<Execution> {
+/** Restores the execution. A part whose file is gone becomes empty, and a notice says so. */
+export async function restoreLargeParts(execution: Execution, large: LargePart[], get: GetFile): Promise<Execution> {
   if (large.length === 0) return execution;
   const byPlace = new Map(large.map((part) => [part.place, part]));
   let lost = 0;
@@ -49,13 +49,13 @@ export async function bringBack(execution: Execution, large: LargePart[], get: G
     if (part.as === "json") return bytes ? JSON.parse(buffer.toString()) : [];
     return buffer.toString(part.as === "base64" ? "base64" : "utf8");
   });
-  if (lost > 0) whole.notices = [...whole.notices, "A large part of this cell's record is no longer there."];
+  if (lost > 0) whole.notices = [...whole.notices, "A large part of this cell's record was removed."];
   return whole;
 }
 
 type Change = (place: string, value: unknown, mimeType: string) => Promise<unknown>;
 
-/** Goes through everything that can be large: each field, and of outputs each field and each form of what they show. */
+/** Visits everything that can be large: each field; of outputs, each field and each MIME type. */
 async function eachPart(execution: Execution, change: Change): Promise<Execution> {
   const { outputs, ...rest } = execution;
   const changed = await eachEntry(rest, (key, value) => change(key, value, "text/plain"));
@@ -73,20 +73,20 @@ async function eachPart(execution: Execution, change: Change): Promise<Execution
   return { ...changed, outputs: changedOutputs } as Execution;
 }
 
-/** `fromEntries` and not assignment: a cell may name a form of its output `__proto__`. */
+/** `fromEntries` instead of assignment: a cell may name a MIME type `__proto__`. */
 async function eachEntry(object: object, change: (key: string, value: unknown) => Promise<unknown>): Promise<object> {
   const entries: [string, unknown][] = [];
   for (const [key, value] of Object.entries(object)) entries.push([key, await change(key, value)]);
   return Object.fromEntries(entries);
 }
 
-/** Real images where that loses nothing, so that the file is of use by itself; the exact text otherwise. */
+/** A real image file where decoding is lossless, so that the file is usable by itself; otherwise the exact text. */
 function fileContent(
   value: unknown,
   json: string,
   mimeType: string,
 ): { as: LargePart["as"]; bytes: Buffer; mimeType: string } {
-  // UTF-8 has no lone surrogates; JSON writes them as escapes.
+  // UTF-8 cannot encode lone surrogates; JSON escapes them.
   if (typeof value !== "string" || !value.isWellFormed()) {
     return { as: "json", bytes: Buffer.from(json), mimeType: "application/json" };
   }
@@ -96,7 +96,7 @@ function fileContent(
   return { as: "text", bytes: Buffer.from(value), mimeType: isText ? mimeType : "text/plain" };
 }
 
-/** Undefined for what JSON cannot hold: output of a cell may be nested deeper than the stack. */
+/** Undefined if JSON cannot encode it: output of a cell may be nested deeper than the stack. */
 function toJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value) ?? "null";

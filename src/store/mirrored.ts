@@ -7,22 +7,24 @@ import { Pushes } from "./pushes.ts";
 import type { Mirror, PastCell, SessionRecord, Spill, Store } from "./store.ts";
 
 export interface MirroredParts {
-  /** On this machine: it is what is read, and it has everything. */
+  /** The local store. All reads go to it. */
   store: Store;
   mirror: Mirror;
   log: Log;
-  /** How long a cell's reply waits for the copy of what it says. */
+  /** How long a cell's reply waits for the copy of its record. */
   waitMs?: number;
 }
 
 const WAIT_MS = 5_000;
 /** How long the first listing waits for sessions that only the mirror has. */
 const FIRST_PULL_MS = 10_000;
-/** A program that crashed is known to be dead after a minute; its sessions are nobody's from then on. */
+/** A crashed Cellwright is known to be dead after a minute; its sessions can be fetched from then on. */
 const PULL_EVERY_MS = 60_000;
 const ELSEWHERE = "another Cellwright on the same Jupyter server";
 
-/** A store whose sessions are also kept in a mirror, for a machine whose disk is new. Starts to fetch what is missing. */
+/**
+ * A store that copies its sessions to a mirror, for a start on a new disk. Starts to fetch missing sessions at once.
+ */
 export function openMirroredStore(parts: MirroredParts): Store {
   const store = new MirroredStore(parts);
   store.start();
@@ -64,7 +66,7 @@ class MirroredStore implements Store {
   async claim(sessionId: string): Promise<boolean> {
     if (!(await this.#store.claim(sessionId))) return false;
     const folder = await this.#store.folder(sessionId);
-    // One that is just being made is nowhere else.
+    // A new session is not in the mirror yet.
     const isFree = existsSync(join(folder, "session.json")) ? await this.#claimThere(sessionId, folder) : true;
     if (isFree) this.#elsewhere.delete(sessionId);
     else {
@@ -96,7 +98,7 @@ class MirroredStore implements Store {
   async finish(sessionId: string, execution: Execution): Promise<string[]> {
     const notices = await this.#store.finish(sessionId, execution);
     const pushed = this.#pushes.push(sessionId);
-    // A server that is known to be away would make each reply late.
+    // While the server is known to be unreachable, replies do not wait for it.
     if (!this.#pushes.isFailing) await within(this.#waitMs, pushed);
     return notices;
   }
@@ -125,7 +127,7 @@ class MirroredStore implements Store {
     return this.#store.getBlob(uri);
   }
 
-  /** There first: a session that is gone here and still there would come back. */
+  /** Deletes from the mirror first: a session deleted only here would be fetched again. */
   async forget(sessionId: string): Promise<void> {
     this.#forgetting.add(sessionId);
     try {
@@ -152,7 +154,7 @@ class MirroredStore implements Store {
 
   async #claimThere(sessionId: string, folder: string): Promise<boolean> {
     const claiming = this.#mirror.claim(sessionId, folder).catch((error) => {
-      this.#log.warn(`session ${sessionId}: nobody can tell whether it is in use elsewhere`, error);
+      this.#log.warn(`session ${sessionId}: cannot check whether it is in use elsewhere`, error);
       return true;
     });
     return (await within(this.#waitMs, claiming)) ?? true;
@@ -162,7 +164,7 @@ class MirroredStore implements Store {
     await within(this.#waitMs, this.#pushes.settled(sessionId));
   }
 
-  /** Fetches sessions that are only there. */
+  /** Fetches sessions that only the mirror has. */
   #pull(): Promise<void> {
     this.#pulling ??= this.#pullMissing()
       .then(
@@ -170,7 +172,7 @@ class MirroredStore implements Store {
           this.#isPullFailing = false;
         },
         (error) => {
-          if (!this.#isPullFailing) this.#log.warn("sessions that are kept elsewhere cannot be looked up", error);
+          if (!this.#isPullFailing) this.#log.warn("cannot list the sessions in the mirror", error);
           this.#isPullFailing = true;
         },
       )
@@ -194,16 +196,16 @@ class MirroredStore implements Store {
     if (!(await this.#store.claim(sessionId))) return;
     try {
       await this.#mirror.pull(sessionId, await this.#store.folder(sessionId));
-      this.#log.info(`session ${sessionId}: fetched from where it was kept`);
+      this.#log.info(`session ${sessionId}: fetched from the mirror`);
     } catch (error) {
-      this.#log.warn(`session ${sessionId}: cannot be fetched from where it is kept`, error);
+      this.#log.warn(`session ${sessionId}: cannot be fetched from the mirror`, error);
     } finally {
       await this.#store.release(sessionId);
     }
   }
 }
 
-/** Undefined when it took longer; it goes on. */
+/** Undefined on timeout; the work continues. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {

@@ -3,11 +3,11 @@ import type { Log } from "../log.ts";
 
 interface Turns {
   running: Promise<void>;
-  /** One that begins when that is over: it takes along all that is new until then. */
+  /** Starts when the running push ends, and includes everything new until then. */
   next?: Promise<void>;
 }
 
-/** Copies of sessions on their way to a mirror: of one session one at a time, and all that is new at once. */
+/** Copies sessions to a mirror. Per session one push at a time; changes meanwhile are combined into the next. */
 export class Pushes {
   readonly #send: (sessionId: string) => Promise<void>;
   readonly #log: Log;
@@ -22,12 +22,12 @@ export class Pushes {
     this.#log = log;
   }
 
-  /** The last push that ended did not succeed. */
+  /** The last push of some session failed. */
   get isFailing(): boolean {
     return this.#behind.size > 0;
   }
 
-  /** Resolves when what is new now has been sent, or could not be. Never rejects. */
+  /** Resolves when the current state has been sent, or the push failed. Never rejects. */
   push(sessionId: string): Promise<void> {
     const turns = this.#turns.get(sessionId);
     if (turns) {
@@ -48,7 +48,7 @@ export class Pushes {
     this.#usedElsewhere.delete(sessionId);
   }
 
-  /** Waits for what is under way. Failures are no longer of interest: whoever takes them is ending, too. */
+  /** Waits for running pushes. Failures are not logged any more: the mirror may be shutting down, too. */
   async end(timeoutMs: number): Promise<void> {
     this.#isEnding = true;
     const all = Promise.all([...this.#turns.keys()].map((id) => this.settled(id)));
@@ -73,17 +73,17 @@ export class Pushes {
       const isFirst = !this.isFailing;
       this.#behind.add(sessionId);
       if (isFirst && !this.#isEnding) {
-        this.#log.warn("what is kept of sessions cannot be copied; it is kept here, and copied later", error);
+        this.#log.warn("cannot copy sessions to the mirror; they are kept here and copied later", error);
       }
       return;
     }
     this.#behind.delete(sessionId);
     this.#usedElsewhere.delete(sessionId);
-    // It works again: those that nobody uses at the moment are not forgotten.
+    // It works again: also push idle sessions that failed before.
     for (const id of this.#isEnding ? [] : this.#behind) if (!this.#turns.has(id)) void this.push(id);
   }
 
-  /** Trying again would not help. */
+  /** A retry would not help. */
   #noteUse(sessionId: string, error: CellwrightError): void {
     if (!this.#usedElsewhere.has(sessionId)) this.#log.warn(`session ${sessionId} is not copied`, error);
     this.#usedElsewhere.add(sessionId);

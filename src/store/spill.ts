@@ -2,12 +2,12 @@ import { closeSync, constants, fstatSync, mkdirSync, openSync, writeSync } from 
 import { dirname } from "node:path";
 import type { Spill } from "./store.ts";
 
-/** Characters gathered before they are written: fewer calls for a cell that prints letter by letter. */
+/** Write buffer: fewer system calls for a cell that prints character by character. */
 const CHUNK_CHARS = 65_536;
 
 /**
- * A text file that grows while a cell prints. It writes at once instead of queueing: a cell can print faster than a disk
- * takes it, and then waiting for the disk is what keeps memory flat. A disk that fails ends the file, not the cell.
+ * A text file that grows while a cell prints. Writes are synchronous: a cell can print faster than the disk writes, and
+ * blocking keeps memory flat. A disk error ends the file, not the cell.
  */
 export class FileSpill implements Spill {
   readonly uri: string;
@@ -33,7 +33,7 @@ export class FileSpill implements Spill {
     if (this.#text.length >= CHUNK_CHARS) this.flush();
   }
 
-  /** Everything up to here is in the file afterwards, but for the first half of a character whose second half is to come. */
+  /** Writes everything so far, except the first half of an incomplete surrogate pair. */
   flush(): void {
     if (this.#ended || this.#text === "") return;
     const end = isHighSurrogate(this.#text.at(-1)) ? this.#text.length - 1 : this.#text.length;
@@ -66,7 +66,7 @@ export class FileSpill implements Spill {
     for (let written = 0; written < whole.length; ) {
       written += writeSync(this.#fd as number, whole, written);
     }
-    // What comes after a part that was dropped is dropped as well: the file is a beginning, without holes.
+    // After a dropped part everything is dropped: the file is a prefix, without holes.
     this.#leftBytes = whole.length < bytes.length ? 0 : this.#leftBytes - whole.length;
   }
 
@@ -79,7 +79,7 @@ export class FileSpill implements Spill {
   }
 }
 
-/** The end of the last character that fits whole. */
+/** The end of the last complete character that fits. */
 export function characterEnd(bytes: Uint8Array, maxBytes: number): number {
   if (bytes.length <= maxBytes) return bytes.length;
   let end = maxBytes;

@@ -1,16 +1,16 @@
 import type { Execution } from "../execution.ts";
 
-/** What `history` says of a cell whose end nobody wrote down. */
+/** The notice of a cell whose end was never recorded. */
 export const LOST_NOTICE = "The program ended while this cell ran; its outcome is unknown.";
 
-/** What outlives a cell. Every store passes `test/contracts/store.ts`. */
+/** What is kept of sessions. Every store passes `test/contracts/store.ts`. */
 export interface Store {
-  /** All sessions that have been saved and not forgotten, also those of an earlier run of the program. */
+  /** All saved sessions that were not deleted, including those from before a restart. */
   sessions(): Promise<SessionRecord[]>;
 
   /** Claims a session for this process. False while another live process has it. */
   claim(sessionId: string): Promise<boolean>;
-  /** Who else has the session now, as a phrase for people, or undefined if nobody does. */
+  /** Describes the other process that has claimed the session, for a message; undefined if none has. */
   claimedBy(sessionId: string): Promise<string | undefined>;
   release(sessionId: string): Promise<void>;
 
@@ -18,47 +18,47 @@ export interface Store {
   /** Written before the cell runs. */
   begin(sessionId: string, execution: Execution): Promise<void>;
   /**
-   * Written before the reply is sent; again for the same execution if late output arrived. Returns what could not be
-   * kept, as sentences for the reply.
+   * Written before the reply is sent; again for the same execution if late output arrived. Returns notices about what
+   * could not be kept.
    */
   finish(sessionId: string, execution: Execution): Promise<string[]>;
   /**
-   * Executions in the order they began. One that is still running is as `begin` wrote it; one whose end nobody can write
-   * any more, because its process is gone or released the session, has status `kernel_died` and says so in a notice.
+   * Executions in the order they started. A running one is as `begin` wrote it. One whose process is gone or has
+   * released the session has status `kernel_died` and a notice.
    */
   history(sessionId: string): Promise<Execution[]>;
-  /** The same without what they showed, which may be far more than fits into memory. */
+  /** The same without outputs, which may not fit into memory. */
   cells(sessionId: string): Promise<PastCell[]>;
-  /** One of them with what it showed. */
+  /** One execution with its outputs. */
   execution(sessionId: string, executionId: string): Promise<Execution | undefined>;
 
   /**
-   * Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes twice give the same URI. Older
-   * ones may give way to them; throws `storage_full` where they do not fit at all.
+   * Keeps bytes and returns their URI, `cell://{sessionId}/.outputs/{name}`. The same bytes give the same URI. Older
+   * blobs may be evicted; throws `storage_full` if the bytes do not fit at all.
    */
   putBlob(sessionId: string, bytes: Uint8Array, mimeType: string): Promise<string>;
-  /** A text that is written while it comes, up to `maxBytes`; what is over that is dropped. */
+  /** A text that is written while it arrives; everything past `maxBytes` is dropped. */
   openSpill(sessionId: string, name: string, maxBytes: number): Spill;
   getBlob(uri: string): Promise<Blob | undefined>;
 
-  /** Removes all that is kept of the session, its files included. */
+  /** Deletes the session and its files. */
   forget(sessionId: string): Promise<void>;
-  /** Removes what is left of sessions that never came to be: empty folders that nobody touched for so long. */
+  /** Removes empty folders of sessions that were never saved, if unused for that long. */
   removeOrphans?(unusedForMs: number): Promise<void>;
-  /** The session's own folder on this machine; created private to the user. */
+  /** The session's folder on this machine; created with mode 0700. */
   folder(sessionId: string): Promise<string>;
   dispose(): Promise<void>;
 }
 
-/** A second home, on another machine, for what is kept of sessions: all that is in a session's folder but its files. */
+/** A copy of sessions on another machine: everything in a session's folder except its files. */
 export interface Mirror {
-  /** Copies what is new. */
+  /** Copies what has changed. */
   push(sessionId: string, folder: string): Promise<void>;
-  /** Brings the folder of a session up to date, to go on with it. False while another live program uses the session. */
+  /** Claims a session and updates its folder from the mirror. False while another live Cellwright uses it. */
   claim(sessionId: string, folder: string): Promise<boolean>;
-  /** The sessions there that nobody uses. */
+  /** Sessions in the mirror that are not in use. */
   list(): Promise<string[]>;
-  /** Copies all of a session into a folder, which is made. */
+  /** Copies a session into a new folder. */
   pull(sessionId: string, folder: string): Promise<void>;
   forget(sessionId: string): Promise<void>;
 }
@@ -76,24 +76,23 @@ export interface Spill {
   close(): Promise<void>;
 }
 
-/** The owner of sessions where callers do not have to say who they are. */
+/** Owner of all sessions where requests are not authenticated. */
 export const LOCAL_OWNER = "local";
 
 export interface SessionRecord {
   id: string;
-  /** Who may use it; the local user where there is no authentication. */
+  /** Who may use it. */
   owner: string;
   name?: string;
   env?: string;
-  /** What its environment is called to whoever chose it, and its interpreter; where somebody wants to know. */
-  envLabel?: string;
-  python?: string;
+  /** Labels of a guest. */
+  labels?: Record<string, string>;
   createdAt: string;
   lastUsedAt: string;
   /** Cells run so far. */
   cells: number;
-  /** As many of them ran before the session was last reset: nothing of them is to come back. */
+  /** How many of them ran before the last reset, and are not replayed. */
   cellsBeforeReset?: number;
-  /** Set when the session was closed or expired: its history and files are still there to read. */
+  /** Set when the session was closed or expired: its history and files can still be read. */
   endedAt?: string;
 }

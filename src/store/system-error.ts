@@ -1,11 +1,11 @@
 import { CellwrightError } from "../errors.ts";
 
-/** What the operating system answered, such as ENOENT; undefined for errors that are not its own. */
+/** The system's error code, such as ENOENT; undefined for errors that do not come from a system call. */
 export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && "syscall" in error ? (error as NodeJS.ErrnoException).code : undefined;
 }
 
-/** Does something to the disk, and says so in our words when there is no room for it. */
+/** Reports a full disk as `storage_full`. */
 export async function writing<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -16,8 +16,8 @@ export async function writing<T>(what: string, work: () => Promise<T>): Promise<
   }
 }
 
-/** Reads something that need not be there. */
-export async function ifThere<T>(reading: Promise<T>): Promise<T | undefined> {
+/** Undefined if the file does not exist. */
+export async function ifExists<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {

@@ -2,7 +2,7 @@ import type { FileChange } from "../execution.ts";
 import { mimeTypeOf } from "./mime.ts";
 import type { Mark } from "./workspace.ts";
 
-/** What differs. Where a picture is incomplete, a file that is missing from it proves nothing and is left out. */
+/** The differences. Where a mark is incomplete, a file that is missing from it proves nothing and is ignored. */
 export function compare(before: Mark, after: Mark): FileChange[] {
   const changes: FileChange[] = [];
   for (const [path, now] of after.files) {

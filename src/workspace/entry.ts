@@ -9,7 +9,7 @@ export function entryOf({
   return { ...entry, modifiedAt: isoDate(modifiedMs), mimeType };
 }
 
-/** A file's time may be set to a year that JavaScript does not have. */
+/** A file's timestamp may be out of JavaScript's range. */
 function isoDate(timeMs: number): string {
   return new Date(Math.min(Math.max(timeMs, -8.64e15), 8.64e15)).toISOString();
 }

@@ -1,10 +1,10 @@
-import { obeyedPaths } from "../obeyed.ts";
-import { openLocalWorkspace } from "./local.ts";
+import { obeyedPaths } from "../reach/obeyed.ts";
+import { openLocalWorkspace } from "./local/workspace.ts";
 import type { Workspace } from "./workspace.ts";
 
 /**
- * The user's own files that tools may touch. More names are refused by the tools, in folders of any depth; here it is
- * what a link could lead to. Whether a file is to be run is the user's to decide, so none is left executable.
+ * The user's own files that tools may access. The tools refuse more names, in folders of any depth; this check covers
+ * paths that a symlink could lead to. Only the user decides what may be executed, so no file is left executable.
  */
 export function openHostFiles(dir: string, environments: string[]): Workspace {
   const paths = obeyedPaths({ hasRepository: false, isHome: true, has: () => true });

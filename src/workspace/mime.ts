@@ -1,4 +1,4 @@
-/** File name endings and what they mean. */
+/** MIME types by file name extension. */
 const types: Record<string, string> = {
   txt: "text/plain",
   log: "text/plain",

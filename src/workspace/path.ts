@@ -1,9 +1,9 @@
 import { CellwrightError } from "../errors.ts";
 
-/** Deeper than any real project; each level of a path is one open directory while it is walked. */
+/** Deeper than any real project; walking a path holds one file descriptor per level. */
 export const MAX_DEPTH = 128;
 
-/** The names of a path given by a caller. Everything that could mean a place outside is refused by its looks alone. */
+/** Splits a caller's path into names. Refuses, by syntax alone, everything that could lead outside. */
 export function namesOf(path: string): string[] {
   if (path.includes("\0")) throw outside(path, "it contains a NUL");
   if (path.includes("\\")) throw outside(path, "it contains a backslash");
@@ -22,13 +22,13 @@ export function outside(path: string, reason: string): CellwrightError {
   return new CellwrightError("path_outside_session", `\`${shown(path)}\` was refused: ${reason}.`);
 }
 
-/** For messages: a name may hold line ends and terminal escapes, and be as long as it likes. */
+/** For messages: a name may contain line ends and terminal escapes, and be very long. */
 export function shown(path: string): string {
   const short = path.length > 200 ? `${path.slice(0, 200)}…` : path;
   return short.replace(/[\p{Cc}\p{Cf}\p{Cs}`]/gu, "�");
 }
 
-/** Also when `..` shows only after decoding, once or more: whoever wrote it so meant to get past a check like this. */
+/** Also refuses `..` that appears only after decoding, once or more: such a path is an attempt to evade this check. */
 function climbs(path: string): boolean {
   let decoded = path;
   for (let before = ""; before !== decoded; ) {

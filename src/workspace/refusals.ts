@@ -3,11 +3,11 @@ import { nearest } from "../nearest.ts";
 import { shown } from "./path.ts";
 import { failedWith } from "./system-error.ts";
 
-/** What all workspaces say, wherever their files are, when something is not done. */
+/** Error messages shared by all workspaces, local and remote. */
 
 export function missing(path: string, name: string, there: string[]): CellwrightError {
   const alike = nearest(name, there).map((other) => `\`${shown(other)}\``);
-  const suggestion = alike.length > 0 ? ` Near it: ${alike.join(", ")}.` : "";
+  const suggestion = alike.length > 0 ? ` Similar names: ${alike.join(", ")}.` : "";
   return new CellwrightError("file_not_found", `There is no \`${shown(path)}\` in the workspace.${suggestion}`);
 }
 
@@ -24,10 +24,10 @@ export function keptFilling(): CellwrightError {
   return new CellwrightError("kernel_busy", "A folder was filled while it was removed.");
 }
 
-/** What the operating system said about a path, in our words. What we have no word for stays as it is. */
+/** Translates a system error about a path. Errors without a translation stay as they are. */
 export function explain(error: unknown, path: string): unknown {
-  const say = (ours: "file_not_found" | "invalid_input" | "path_outside_session" | "storage_full", what: string) =>
-    new CellwrightError(ours, `\`${shown(path)}\` ${what}.`, { cause: error });
+  const say = (code: "file_not_found" | "invalid_input" | "path_outside_session" | "storage_full", what: string) =>
+    new CellwrightError(code, `\`${shown(path)}\` ${what}.`, { cause: error });
   switch (failedWith(error) ? error.code : undefined) {
     case "ENOENT":
       return say("file_not_found", "is not in the workspace");

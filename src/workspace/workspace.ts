@@ -8,24 +8,27 @@ export interface Workspace {
     options?: { recursive?: boolean; limit?: number },
   ): Promise<{ entries: FileEntry[]; more: boolean }>;
 
-  /** A regular file's bytes, consistent or an error. `too_large` past `maxBytes`. */
+  /** A regular file's bytes: a consistent read, or an error. `too_large` past `maxBytes`. */
   read(path: string, options: { maxBytes: number }): Promise<{ bytes: Uint8Array; mimeType: string }>;
 
-  /** Creates or replaces a file whole, and the folders above it. */
+  /** Creates or replaces a file atomically, and creates the folders above it. */
   write(path: string, bytes: Uint8Array): Promise<{ created: boolean }>;
 
-  /** Removes a file, or a folder with all that is in it. */
+  /** Removes a file, or a folder recursively. */
   remove(path: string): Promise<void>;
 
-  /** What is there now, to be compared later. */
+  /** A snapshot of the file list, for `changedSince`. */
   mark(): Promise<Mark>;
-  /** What was created, changed or deleted since. `complete` is false when the folder was too large to look through. */
-  changedSince(mark: Mark): Promise<{ changes: FileChange[]; complete: boolean; totalBytes: number }>;
+  /**
+   * Files created, changed or deleted since the mark, and a new mark. `complete` is false if the folder was too large
+   * to scan.
+   */
+  changedSince(mark: Mark): Promise<{ changes: FileChange[]; complete: boolean; totalBytes: number; mark: Mark }>;
 
-  /** The same path without links in it, whether or not there is anything. Absent: nobody can say. */
+  /** The path with all symlinks resolved, whether or not it exists. Absent: cannot be determined. */
   resolve?(path: string): Promise<string>;
 
-  /** The file's real place on this machine, to show to a local user; absent where there is none. */
+  /** The file's path on this machine, to show to a local user; absent for remote files. */
   hostPath?(path: string): string;
 }
 
@@ -37,7 +40,7 @@ export interface FileEntry {
   mimeType: string;
 }
 
-/** Opaque to all but the workspace that made it. */
+/** Opaque to everything but the workspace that made it. */
 export interface Mark {
   readonly files: ReadonlyMap<string, string>;
   readonly complete: boolean;

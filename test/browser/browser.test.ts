@@ -15,7 +15,7 @@ describeWith("chromium", "a browser for figures", () => {
   const { browser, said } = openBrowser();
   afterAll(() => browser.dispose());
 
-  test("starts with the first figure, and says behind which walls", async () => {
+  test("starts with the first figure, and says which sandbox it is in", async () => {
     expect(said).toEqual([]);
     const { width, height, colours, share } = look((await drawOne(browser, bars("#ff0000")))?.bytes);
     expect({ width, height }).toEqual({ width: 700, height: 500 });
@@ -154,7 +154,7 @@ describeWith("chromium", "a browser that is attacked or breaks", () => {
     ({ browser } = openBrowser({ limits: { idleMs: 1 } }));
     await drawOne(browser, html("<b>a</b>"));
     const idle = await browser.running();
-    expect(await idle.closed).toBe("nobody needed it");
+    expect(await idle.closed).toBe("idle");
     const next = await browser.running();
     await browser.dispose();
     expect(existsSync(`/proc/${next.pid}`) && !next.isGone).toBe(false);
@@ -167,7 +167,7 @@ describe("without a browser", () => {
     const { browser, said } = openBrowser({ program: "/nowhere/chromium" });
     expect(await drawOne(browser, bars("#ff0000"))).toBeUndefined();
     expect(await drawOne(browser, html("<b>a</b>"))).toBeUndefined();
-    expect(said).toEqual([expect.stringMatching(/^figures are not drawn, but told in words: .*\/nowhere\/chromium/)]);
+    expect(said).toEqual([expect.stringMatching(/^figures are described in text, not drawn: .*\/nowhere\/chromium/)]);
     await browser.dispose();
   });
 });

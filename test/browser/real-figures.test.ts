@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Output } from "../../src/execution.ts";
-import { renderCell } from "../mcp/render-support.ts";
+import { renderCell } from "../render/support.ts";
 import { describeWith, requirement } from "../support/requirements.ts";
 import { look, openBrowser, runCells } from "./support.ts";
 

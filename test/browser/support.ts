@@ -10,8 +10,8 @@ const root = join(import.meta.dirname, "../..");
 
 /** What cells show when this Python runs them with the prelude, one list for each. */
 export async function runCells(python: string, cells: string[], env: Record<string, string> = {}): Promise<Output[][]> {
-  const script = join(root, "test/kernels/plots-fixtures/cpython_cells.py");
-  const child = spawn(python, [script, join(root, "src/kernels/prelude")], {
+  const script = join(root, "test/kernels/plots/fixtures/cpython_cells.py");
+  const child = spawn(python, [script, join(root, "src/kernels/python/prelude")], {
     env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", PYTHONDONTWRITEBYTECODE: "1", ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });

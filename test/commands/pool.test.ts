@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parsePorts, pool } from "../../src/commands/pool.ts";
-import { defaultOptions } from "../../src/options.ts";
+import { defaultOptions } from "../../src/options/options.ts";
 
 describe("--ports", () => {
   test.each([

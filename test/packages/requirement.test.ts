@@ -27,25 +27,25 @@ describe("a requirement", () => {
 
   test.each([
     ["", "empty"],
-    ["-r requirements.txt", "an option of pip"],
-    ["--index-url=https://example.com/simple", "an option of pip"],
-    ["pkg @ https://example.com/pkg-1.0-py3-none-any.whl", "names an address"],
-    ["pkg@file:///tmp/pkg.whl", "names an address"],
-    ["https://example.com/pkg-1.0-py3-none-any.whl", "names an address"],
-    ["git+https://example.com/pkg", "names an address"],
+    ["-r requirements.txt", "a pip option"],
+    ["--index-url=https://example.com/simple", "a pip option"],
+    ["pkg @ https://example.com/pkg-1.0-py3-none-any.whl", "contains a URL"],
+    ["pkg@file:///tmp/pkg.whl", "contains a URL"],
+    ["https://example.com/pkg-1.0-py3-none-any.whl", "contains a URL"],
+    ["git+https://example.com/pkg", "contains a URL"],
     ["./pkg", "is a path"],
     ["/tmp/pkg", "is a path"],
     ["..\\pkg", "is a path"],
     ["pkg-1.0-py3-none-any.whl", "is a path"],
-    ["two words", "a version that cannot be read"],
-    ["a=1.0", "a version that cannot be read"],
-    ["a>=1,", "a version that cannot be read"],
-    ["a>=", "a version that cannot be read"],
+    ["two words", "an invalid version"],
+    ["a=1.0", "an invalid version"],
+    ["a>=1,", "an invalid version"],
+    ["a>=", "an invalid version"],
     ["a[b", "not a requirement"],
-    ["a[b c]", "an extra that is no name"],
-    ["a;", "ends where a condition should follow"],
+    ["a[b c]", "an invalid extra"],
+    ["a;", "an empty marker after `;`"],
     ["über", "not a requirement"],
-    ["a\n--index-url=x", "a version that cannot be read"],
+    ["a\n--index-url=x", "an invalid version"],
   ])("%j is refused: %s", (text, reason) => {
     expect(() => normalRequirement(text)).toThrow(expect.objectContaining({ code: "invalid_input" }));
     expect(() => normalRequirement(text)).toThrow(reason);
@@ -54,5 +54,5 @@ describe("a requirement", () => {
 
 test("a list of requirements has no order and no repetition", () => {
   expect(normalRequirements(["B", "a==1", "b"])).toEqual(normalRequirements(["a == 1", "b"]));
-  expect(() => normalRequirements([])).toThrow("No package is named");
+  expect(() => normalRequirements([])).toThrow("No packages were given");
 });

@@ -28,30 +28,36 @@ describe("the block of a script", () => {
     ['other = { x = 1, y = [true] }\ndate = 2026-11-15 10:00:00\nn = -1.5e3\ndependencies = ["a"]', ["a"]],
     ['dependencies = ["a"]\n[tool.uv]\ndependencies = "not these"\n[[tool.uv.index]]\nurl = "x"', ["a"]],
     ['tool.x.dependencies = ["b"]\ndependencies = ["a"]', ["a"]],
+    ['big = 99999999999999999999\ndependencies = ["a"]', ["a"]],
     ['\n# comment\n\ndependencies = [\n  # nothing\n  "a"\n]\n', ["a"]],
   ])("reads %j", (toml, expected) => {
     expect(requirementsOf(block(...toml.split("\n")))).toEqual(expected);
   });
 
   test("reaches to the last closing line", () => {
-    expect(() => requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n# ///\n")).toThrow("cannot be read");
+    expect(() => requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n# ///\n")).toThrow("is invalid");
     expect(requirementsOf("# /// script\n# dependencies = ['a']\n# ///\n\n# ///\n")).toEqual(["a"]);
   });
 
   test.each([
-    ["no end", "# /// script\n# dependencies = ['a']\nimport a", "no line `# ///` at its end"],
-    ["a line without #", "# /// script\ndependencies = ['a']\n# ///", "no line `# ///` at its end"],
+    ["no end", "# /// script\n# dependencies = ['a']\nimport a", "closing line `# ///` is missing"],
+    ["a line without #", "# /// script\ndependencies = ['a']\n# ///", "closing line `# ///` is missing"],
     ["two blocks", `${block("dependencies = []")}\n\n${block("dependencies = []")}`, "Multiple script blocks found"],
     ["no list", block('dependencies = "a"'), "not a list of strings"],
     ["a number in the list", block('dependencies = ["a", 1]'), "not a list of strings"],
-    ["an open list", block('dependencies = ["a"'), "a list is not closed, or a comma is missing in its line 1"],
-    ["a missing comma", block("dependencies = [", '"a"', '"b"]'), "a comma is missing in its line 3"],
-    ["a bare word", block("dependencies = [a]"), "`a` is not a value"],
-    ["a bad escape", block('dependencies = ["\\q"]'), "the escape `\\q` is unknown"],
-    ["a key twice", block("dependencies = []", "dependencies = []"), "`dependencies` is there twice"],
-    ["no equals sign", block("dependencies ['a']"), "`=` is missing"],
-    ["rubbish after a value", block("dependencies = [] x"), "there is something left"],
-    ["an open string", block('dependencies = ["a]'), "is not a value"],
+    ["an open list", block('dependencies = ["a"'), "line 1 is not valid TOML (expected comma or end of structure)"],
+    [
+      "a missing comma",
+      block("dependencies = [", '"a"', '"b"]'),
+      "line 3 is not valid TOML (expected comma or end of structure)",
+    ],
+    ["a bare word", block("dependencies = [a]"), "line 1 is not valid TOML (invalid value)"],
+    ["a bad escape", block('dependencies = ["\\q"]'), "(unrecognised escape sequence)"],
+    ["a key twice", block("dependencies = []", "dependencies = []"), "line 2 is not valid TOML (trying to redefine"],
+    ["no equals sign", block("dependencies ['a']"), "(illegal character in key)"],
+    ["rubbish after a value", block("dependencies = [] x"), "must be followed by an end-of-line"],
+    ["lists too deep", block(`x = ${"[".repeat(5_000)}`), "excessively nested structures"],
+    ["an open string", block('dependencies = ["a]'), "(unfinished string)"],
   ])("with %s is a sentence", (_, code, reason) => {
     expect(() => requirementsOf(code)).toThrow(expect.objectContaining({ code: "invalid_input" }));
     expect(() => requirementsOf(code)).toThrow(reason);

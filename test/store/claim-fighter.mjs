@@ -1,13 +1,13 @@
-// Claims a folder over and over against others that do the same. Usage: claim-fighter.mjs <compiled> <folder> <how>
+// Claims a folder over and over against others that do the same. Usage: claim-fighter.mjs <folder> <how>
 
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isAlive, startTimeOf } from "../../dist/process/process-life.js";
+import { claim, release, thisClaimant } from "../../dist/store/claim.js";
 
-const [, , compiled, folder, how] = process.argv;
-const { claim, release, thisClaimant } = await import(join(compiled, "store/claim.js"));
-const { isAlive, startOf } = await import(join(compiled, "process-life.js"));
+const [, , folder, how] = process.argv;
 
 const me = await thisClaimant();
 const inside = join(folder, "inside");
@@ -41,7 +41,7 @@ async function naiveClaim() {
     .then(JSON.parse)
     .catch(() => undefined);
   if (owner && owner.pid !== me.pid && (await isAlive(owner.pid, owner.start))) return false;
-  await writeFile(join(folder, "naive"), JSON.stringify({ pid: me.pid, start: await startOf(me.pid) }));
+  await writeFile(join(folder, "naive"), JSON.stringify({ pid: me.pid, start: await startTimeOf(me.pid) }));
   return true;
 }
 async function naiveRelease() {

@@ -13,9 +13,10 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { isAlive, startOf } from "../../src/process-life.ts";
+import { isAlive, startTimeOf } from "../../src/process/process-life.ts";
 import { claim, holder, refresh, release, thisClaimant } from "../../src/store/claim.ts";
-import { compile } from "./compiled.ts";
+import { ago } from "../support/ago.ts";
+import { until } from "../support/until.ts";
 
 let base: string;
 let count = 0;
@@ -68,7 +69,7 @@ describe("a claim", () => {
     expect(await claim(folder, far)).toBe(true);
     expect(await claim(folder, other)).toBe(false);
     expect(await holder(folder, other)).toMatchObject({ pid: 1, place: "another container" });
-    const longAgo = new Date(Date.now() - 120_000);
+    const longAgo = ago(120_000);
     utimesSync(join(folder, "lock.1"), longAgo, longAgo);
     expect(await refresh(folder, far)).toBe(true);
     expect(await claim(folder, other)).toBe(false);
@@ -100,7 +101,7 @@ describe("a claim", () => {
 
 describe("a process", () => {
   test("is alive with its own start only", async () => {
-    expect(await isAlive(process.pid, await startOf(process.pid))).toBe(true);
+    expect(await isAlive(process.pid, await startTimeOf(process.pid))).toBe(true);
     expect(await isAlive(process.pid, undefined)).toBe(true);
     if (process.platform === "linux") expect(await isAlive(process.pid, "1")).toBe(false);
   });
@@ -117,9 +118,6 @@ describe("a process", () => {
 });
 
 describe("processes that fight for one session", () => {
-  const compiled = () => join(base, "compiled");
-  beforeAll(() => compile(["store/claim.ts"], compiled()));
-
   test("never have it two at a time, while half of the owners crash", async () => {
     const notes = await fight("real", (seen) => seen.won >= 100 && seen.crashed >= 50);
     expect(notes.clashes).toBe(0);
@@ -141,27 +139,31 @@ describe("processes that fight for one session", () => {
     mkdirSync(folder);
     const seen: Seen = { won: 0, clashes: 0, crashed: 0 };
     const fighters = new Set<ChildProcess>();
-    const deadline = Date.now() + 100_000;
+    let isDecided = false;
     const look = () => {
       const notes = existsSync(join(folder, "notes")) ? readFileSync(join(folder, "notes"), "utf8").split("\n") : [];
       seen.won = notes.filter((note) => note === "won").length;
       seen.clashes = notes.filter((note) => note === "two at once").length;
-      return isOver(seen) || Date.now() > deadline;
+      return isOver(seen);
     };
     const one = async () => {
-      while (!look()) {
-        const args = [join(import.meta.dirname, "claim-fighter.mjs"), compiled(), folder, how];
+      while (!isDecided) {
+        const args = [join(import.meta.dirname, "claim-fighter.mjs"), folder, how];
         const fighter = spawn(process.execPath, args, { stdio: "inherit" });
         fighters.add(fighter);
-        const watch = setInterval(() => look() && fighter.kill("SIGKILL"), 20);
         await once(fighter, "exit");
-        clearInterval(watch);
         fighters.delete(fighter);
         seen.crashed += 1;
       }
     };
-    await Promise.all([one(), one(), one(), one()]);
-    expect(isOver(seen), `still fighting after 100 s: ${JSON.stringify(seen)}`).toBe(true);
+    const fights = [one(), one(), one(), one()];
+    try {
+      await until("the fight to be decided", look, 100_000);
+    } finally {
+      isDecided = true;
+      for (const fighter of fighters) fighter.kill("SIGKILL");
+      await Promise.all(fights);
+    }
     return seen;
   }
 });

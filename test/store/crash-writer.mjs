@@ -1,11 +1,10 @@
-// Runs cells, as far as a store can tell, and says on stdout what was acknowledged. Usage: <compiled> <dataDir> <first id>
+// Runs cells, as far as a store can tell, and says on stdout what was acknowledged. Usage: <dataDir> <first id>
 
 import { writeSync } from "node:fs";
-import { join } from "node:path";
+import { createLog } from "../../dist/log.js";
+import { openDiskStore } from "../../dist/store/disk.js";
 
-const [, , compiled, dataDir, first] = process.argv;
-const { openDiskStore } = await import(join(compiled, "store/disk.js"));
-const { createLog } = await import(join(compiled, "log.js"));
+const [, , dataDir, first] = process.argv;
 
 const store = await openDiskStore({ dataDir, log: createLog("error") });
 if (!(await store.claim("s1"))) throw new Error("The session is still taken.");

@@ -55,7 +55,7 @@ describe("history and outputs of a session take no more room than they may", () 
   const kept = () =>
     readdirSync(sessionFile("outputs")).map((name) => readFileSync(sessionFile("outputs", name), "utf8").slice(0, 2));
   const REMOVED =
-    "Older outputs of this session were removed (1): what is kept of a session's outputs may take 4 MB (--disk-mb).";
+    "Older outputs of this session were removed (1): the limit for a session's outputs is 4 MB (--disk-mb).";
 
   test("so that the oldest outputs give way, and the reply says so", async () => {
     const store = await open(dataDir, 4);
@@ -87,7 +87,7 @@ describe("history and outputs of a session take no more room than they may", () 
     await store.finish("s1", shows("a1"));
     const [notice] = await store.finish("s1", shows("a2", 5 * MB));
     expect(notice).toBe(
-      "Outputs of this cell were not kept (1): what is kept of a session's outputs may take 4 MB (--disk-mb).",
+      "Outputs of this cell were not kept (1): the limit for a session's outputs is 4 MB (--disk-mb).",
     );
     expect(kept()).toEqual(["a1"]);
     expect((await store.history("s1"))[1]?.outputs).toEqual([
@@ -120,7 +120,7 @@ describe("history and outputs of a session take no more room than they may", () 
     await store.finish("s1", execution("a1", { outputs: lines }));
     await expect(store.begin("s1", execution("a2", { status: "running" }))).rejects.toMatchObject({
       code: "storage_full",
-      message: "The history of session `s1` takes all the room that --disk-mb allows.",
+      message: "The history of session `s1` has reached the limit of --disk-mb.",
     });
     expect(await store.cells("s1")).toHaveLength(1);
   });
@@ -245,7 +245,7 @@ describe("a journal", () => {
     await store.finish("s1", execution("a", { outputs: [{ type: "display", data }] }));
     rmSync(sessionFile("outputs"), { recursive: true });
     const [kept] = await store.history("s1");
-    expect(kept?.notices).toEqual(["A large part of this cell's record is no longer there."]);
+    expect(kept?.notices).toEqual(["A large part of this cell's record was removed."]);
   });
 
   test("keeps a cell whose output is nested deeper than the stack", async () => {

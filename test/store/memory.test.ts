@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
-import { openMemoryStore } from "../../src/store/memory.ts";
 import { testStore } from "../contracts/store.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
 
 testStore({ name: "the memory store", open: async () => openMemoryStore() });
 

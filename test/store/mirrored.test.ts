@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { CellwrightError } from "../../src/errors.ts";
 import { createLog } from "../../src/log.ts";
@@ -167,7 +168,7 @@ describe("a mirrored store", () => {
     mirror.push = async (...args) => {
       running += 1;
       most = Math.max(most, running);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await nextTurn();
       await push(...args);
       running -= 1;
     };

@@ -1,0 +1,72 @@
+import type { OptionType } from "./types.ts";
+
+export interface OptionSpec<T> {
+  group: string;
+  help: string;
+  type: OptionType<T>;
+  default: NoInfer<T>;
+  /** Shown in the docs instead of a default that depends on the machine. */
+  shownDefault?: string;
+  /** Decides what code may access: never read from an --env-file, which may be in a folder that others can write. */
+  trusted?: boolean;
+  /** Never printed. */
+  secret?: boolean;
+  repeatable?: boolean;
+  /** Additional variables, used if the native one is not set. */
+  aliases?: { env: string[] };
+  /** The value of the bare flag; another is given with `=`. */
+  impliedValue?: string;
+}
+
+export function option<T>(spec: OptionSpec<T>): OptionSpec<T> {
+  return spec;
+}
+
+/** Options by name. */
+// biome-ignore lint/suspicious/noExplicitAny: a table holds settings of all types; `OptionValues` has each one's own.
+export type OptionTable = Record<string, OptionSpec<any>>;
+export type OptionValues<Table extends OptionTable> = { [Name in keyof Table]: Table[Name]["default"] };
+
+/** One row of help and docs. */
+export interface OptionRow {
+  name: string;
+  flag: string;
+  env: string;
+  flagAliases: string[];
+  envAliases: string[];
+  placeholder: string;
+  default: string;
+  help: string;
+  group: string;
+  secret: boolean;
+  trusted: boolean;
+  repeatable: boolean;
+}
+
+/** Additional flags and variables of an option. */
+export type OptionAliases = Record<string, { flags?: string[]; env?: string[] }>;
+
+export function rowsOf(table: OptionTable, aliases: OptionAliases = {}): OptionRow[] {
+  return Object.entries(table).map(([name, spec]) => ({
+    name,
+    flag: `--${kebab(name)}`,
+    env: `CELLWRIGHT_${kebab(name).replaceAll("-", "_").toUpperCase()}`,
+    flagAliases: aliases[name]?.flags ?? [],
+    envAliases: [...(spec.aliases?.env ?? []), ...(aliases[name]?.env ?? [])],
+    placeholder: spec.type.placeholder,
+    default: spec.shownDefault ?? (spec.default === undefined ? "" : spec.type.show(spec.default)),
+    help: spec.help,
+    group: spec.group,
+    secret: spec.secret === true,
+    trusted: spec.trusted === true,
+    repeatable: spec.repeatable === true,
+  }));
+}
+
+export function defaultsOf<Table extends OptionTable>(table: Table): OptionValues<Table> {
+  return Object.fromEntries(Object.entries(table).map(([name, spec]) => [name, spec.default])) as OptionValues<Table>;
+}
+
+function kebab(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
