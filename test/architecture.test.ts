@@ -11,75 +11,83 @@ const root = join(import.meta.dirname, "..");
 const parts: Record<string, { files: string[]; imports: string[] }> = {
   program: {
     files: ["main.ts", "index.ts", "code-sandbox.ts", "commands/"],
-    imports: ["app", "surfaces", "session", "jail", "contracts", "options", "words"],
+    imports: [
+      ...["app", "mcp", "http", "toolsets", "tools", "text", "engine", "isolation", "process"],
+      ...["contracts", "options", "words"],
+    ],
   },
   app: {
     files: ["app.ts"],
     imports: [
-      "surfaces",
-      "browser",
-      "session",
-      "providers",
-      "stores",
-      "workspaces",
-      "jail",
-      "contracts",
-      "options",
-      "words",
+      ...["http", "render", "browser", "engine", "providers", "stores", "workspaces", "isolation", "process"],
+      ...["contracts", "options", "words"],
     ],
   },
-  surfaces: {
-    files: ["mcp/", "http/", "tools/", "viewer/", "notebook/"],
-    imports: ["browser", "session", "contracts", "options", "words"],
+
+  // What is offered to clients. Tools and toolsets know nothing of MCP, and the engine nothing of either.
+  mcp: {
+    files: ["mcp/"],
+    imports: ["http", "toolsets", "tools", "render", "text", "browser", "engine", "contracts", "options", "words"],
   },
-  browser: { files: ["browser/"], imports: ["jail", "reach", "words"] },
-  session: { files: ["session/"], imports: ["contracts", "options", "words"] },
+  http: { files: ["http/"], imports: ["sandbox", "tools", "text", "engine", "contracts", "options", "words"] },
+  render: { files: ["render/"], imports: ["tools", "text", "browser", "engine", "contracts", "options", "words"] },
+  toolsets: {
+    files: ["toolsets/"],
+    imports: ["sandbox", "tools", "text", "engine", "contracts", "options", "words"],
+  },
+  tools: { files: ["tools/"], imports: ["text", "engine", "reach", "paths", "contracts", "options", "words"] },
+  /** The protocol of `/jupyter_sandbox`, for those who serve it and those who ask it. */
+  sandbox: { files: ["sandbox/"], imports: ["words"] },
+  /** Texts for models: cut, cleaned, with amounts that can be read. */
+  text: { files: ["render/text/"], imports: ["words"] },
+  browser: { files: ["browser/"], imports: ["isolation", "reach", "process", "words"] },
+  engine: { files: ["engine/"], imports: ["process", "contracts", "options", "words"] },
 
   // What stands behind the contracts. Only `app` and `providers` choose among them.
   providers: {
     files: ["kernels/providers.ts", "kernels/combined.ts"],
-    imports: ["backends", "jail", "contracts", "options", "words"],
+    imports: ["backends", "isolation", "contracts", "options", "words"],
   },
   backends: {
     files: ["kernels/*/"],
-    imports: ["common", "balancer", "prelude", "packages", "jail", "reach", "paths", "contracts", "options", "words"],
+    imports: [
+      ...["common", "protocol", "python", "packages", "isolation", "reach", "process", "paths", "sandbox"],
+      ...["contracts", "options", "words"],
+    ],
   },
+  /** Jupyter's, for kernels here and on servers. */
+  protocol: { files: ["kernels/protocol/"], imports: ["common", "process", "contracts", "words"] },
   /** What backends have in common. */
-  common: { files: ["kernels/cell-events.ts", "kernels/starting.ts"], imports: ["contracts", "words"] },
-  /** Decides for every backend that spreads its work. */
-  balancer: { files: ["kernels/pool/balancer.ts"], imports: ["contracts", "words"] },
-  packages: { files: ["packages/"], imports: ["reach", "words"] },
-  prelude: { files: ["kernels/prelude/"], imports: ["contracts", "words"] },
-  jail: { files: ["jail/"], imports: ["reach", "contracts", "options", "words"] },
-  stores: { files: ["store/"], imports: ["contracts", "options", "words"] },
-  workspaces: { files: ["workspace/"], imports: ["paths", "contracts", "options", "words"] },
+  common: {
+    files: ["cell-events.ts", "checked-event.ts", "starting.ts", "balancer.ts", "shell/"].map(
+      (name) => `kernels/${name}`,
+    ),
+    imports: ["contracts", "words"],
+  },
+  python: { files: ["kernels/python/"], imports: [] },
+  packages: { files: ["packages/"], imports: ["reach", "process", "words"] },
+  isolation: { files: ["isolation/"], imports: ["reach", "process", "contracts", "options", "words"] },
+  stores: { files: ["store/"], imports: ["process", "contracts", "options", "words"] },
+  workspaces: { files: ["workspace/"], imports: ["paths", "reach", "contracts", "options", "words"] },
   /** What workspaces have in common, wherever their files are. */
   paths: {
     files: ["path", "mime", "entry", "compare", "refusals", "system-error"].map((name) => `workspace/${name}.ts`),
     imports: ["contracts", "words"],
   },
 
-  /** What code can change on the disk, and so which programs are never started. */
-  reach: { files: ["reach/", "programs.ts"], imports: ["words"] },
-  options: { files: ["options.ts", "option-table.ts", "option-types.ts", "data-folders.ts"], imports: ["words"] },
+  process: { files: ["process/"], imports: ["reach", "words"] },
+  /** What code can change on the disk, and what of it others obey. */
+  reach: { files: ["reach/"], imports: ["words"] },
+  options: { files: ["options/"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
   words: {
-    files: [
-      "execution.ts",
-      "errors.ts",
-      "json-text.ts",
-      "log.ts",
-      "nearest.ts",
-      "obeyed.ts",
-      "output-size.ts",
-      "own-token.ts",
-      "process-life.ts",
-      "remove-folder.ts",
-      "version.ts",
-    ],
+    files: ["execution", "errors", "json-text", "log", "nearest", "own-token", "version"].map((name) => `${name}.ts`),
     imports: [],
   },
 };
+
+/** Wider than this, a folder is more than one idea. */
+const WIDEST_FOLDER = 16;
 
 /** Packages that only these folders may import. */
 const packageOwners = { "@modelcontextprotocol/": "mcp/" };
@@ -108,6 +116,13 @@ describe("the sources", () => {
   test("have no folder without a meaning", () => {
     expect(namelessFolders(sources)).toEqual([]);
   });
+  test("have no folder that is too wide to be one idea", () => {
+    expect(wideFolders(namesBelow("src"))).toEqual([]);
+  });
+  test("are what the table of parts speaks of", () => {
+    const entries = Object.values(parts).flatMap(({ files }) => files);
+    expect(entries.filter((entry) => ![...sources.keys()].some((path) => matches(path, entry)))).toEqual([]);
+  });
 });
 
 describe("the package", () => {
@@ -126,18 +141,24 @@ describe("the package", () => {
 
 describe("a wrong import is reported", () => {
   test.each([
-    ["session → surfaces", "session/session.ts", `import { render } from "../mcp/render.ts";`],
-    ["session → app", "session/session.ts", `export { app } from "../app.ts";`],
-    ["session → store", "session/session.ts", `import { DiskStore } from "../store/disk.ts";`],
-    ["session → inside of a workspace", "session/session.ts", `import { open } from "../workspace/local.ts";`],
-    ["surfaces → store", "tools/files.ts", `import { DiskStore } from "../store/disk/index.ts";`],
-    ["surfaces → app", "mcp/server.ts", `import type { App } from "../app.ts";`],
-    ["contract → options", "kernels/kernel.ts", `import type { Options } from "../options.ts";`],
+    ["engine → render", "engine/run/run.ts", `import { render } from "../../render/reply.ts";`],
+    ["engine → toolset", "engine/run/run.ts", `import { shown } from "../../toolsets/shown.ts";`],
+    ["engine → app", "engine/run/run.ts", `export { app } from "../../app.ts";`],
+    ["engine → store", "engine/run/run.ts", `import { DiskStore } from "../../store/disk.ts";`],
+    ["engine → inside of a workspace", "engine/run/run.ts", `import { open } from "../../workspace/local/open.ts";`],
+    ["tool → mcp", "tools/execute.ts", `import type { Server } from "../mcp/server.ts";`],
+    ["tool → render", "tools/execute.ts", `import { render } from "../render/reply.ts";`],
+    ["tool → toolset", "tools/execute.ts", `import type { Toolset } from "../toolsets/toolset.ts";`],
+    ["toolset → mcp", "toolsets/index.ts", `import type { Server } from "../mcp/server.ts";`],
+    ["render → mcp", "render/reply.ts", `import type { Server } from "../mcp/server.ts";`],
+    ["tool → store", "tools/sessions.ts", `import { DiskStore } from "../store/disk.ts";`],
+    ["mcp → app", "mcp/server.ts", `import type { App } from "../app.ts";`],
+    ["contract → options", "kernels/kernel.ts", `import type { Options } from "../options/options.ts";`],
     ["word → contract", "errors.ts", `import type {\n  Kernel,\n} from './kernels/kernel.ts';`],
     ["app → backend", "app.ts", `const m = await import("./kernels/wasm/provider.ts");`],
-    ["backend → backend", "kernels/jupyter/kernel.ts", `import "../wasm/kernel.ts";`],
+    ["backend → backend", "kernels/local/start.ts", `import "../wasm/kernel.ts";`],
     ["provider → backend, not lazily", "kernels/providers.ts", `import { wasm } from "./wasm/provider.ts";`],
-    ["backend → session", "kernels/wasm/kernel.ts", `import { Session } from "../../session/session.ts";`],
+    ["backend → engine", "kernels/wasm/kernel.ts", `import { Run } from "../../engine/run/run.ts";`],
     ["SDK outside mcp", "tools/execute.ts", `import { McpServer } from "@modelcontextprotocol/server";`],
     ["SDK outside mcp, lazily", "http/app.ts", `const sdk = await import(\n  "@modelcontextprotocol/node"\n);`],
     ["a file of no part", "kitchen-sink.ts", "export {};"],
@@ -151,9 +172,9 @@ describe("a wrong import is reported", () => {
       ["app.ts", `import { DiskStore } from "./store/disk.ts";\nimport { providers } from "./kernels/providers.ts";`],
       ["mcp/server.ts", `import { McpServer } from "@modelcontextprotocol/server";`],
       ["kernels/providers.ts", `export const wasm = () => import("./wasm/provider.ts");`],
-      ["kernels/wasm/provider.ts", `import { jail } from "../../jail/jail.ts";\nimport { a } from "./host/a.ts";`],
+      ["kernels/wasm/provider.ts", `import { jail } from "../../isolation/jail.ts";\nimport "./deno/a.ts";`],
       ["store/disk.ts", `import type { Store } from "./store.ts";\nimport { journal } from "./journal.ts";`],
-      ["session/session.ts", `// import { app } from "../app.ts";\n/**\n * import("../app.ts")\n */`],
+      ["engine/run/run.ts", `// import { app } from "../app.ts";\n/**\n * import("../app.ts")\n */`],
     ]);
     expect(wrongImports(sources)).toEqual([]);
   });
@@ -175,9 +196,14 @@ describe("a wrong import is reported", () => {
   });
 
   test("folders without a meaning", () => {
-    expect(namelessFolders(sourcesOf({ "mcp/utils/text.ts": "", "session/utils.ts": "" }))).toEqual([
+    expect(namelessFolders(sourcesOf({ "mcp/utils/text.ts": "", "engine/utils.ts": "" }))).toEqual([
       "mcp/utils/text.ts",
     ]);
+  });
+
+  test("folders that are too wide", () => {
+    const wide = Array.from({ length: WIDEST_FOLDER + 1 }, (_, index) => `mcp/${index}.ts`);
+    expect(wideFolders([...wide, "tools/tool.ts"])).toEqual([`mcp: ${WIDEST_FOLDER + 1} files`]);
   });
 });
 
@@ -268,6 +294,12 @@ function namelessFolders(sources: Sources): string[] {
   );
 }
 
+function wideFolders(paths: string[]): string[] {
+  const widths = new Map<string, number>();
+  for (const folder of paths.map(dirname)) widths.set(folder, (widths.get(folder) ?? 0) + 1);
+  return [...widths].filter(([, files]) => files > WIDEST_FOLDER).map(([folder, files]) => `${folder}: ${files} files`);
+}
+
 function filesImportedBy(path: string, sources: Sources, kinds: Import["kind"][]): string[] {
   return importsOf(sources.get(path) ?? "")
     .filter(({ specifier, kind }) => specifier.startsWith(".") && kinds.includes(kind))
@@ -297,9 +329,14 @@ function resolve(from: string, specifier: string): string {
 }
 
 function readSources(): Sources {
-  const names = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
-  const paths = names.filter((name) => /\.[mc]?[tj]s$/.test(name));
-  return new Map(paths.map((path) => [path.replaceAll("\\", "/"), readFileSync(join(root, "src", path), "utf8")]));
+  const paths = namesBelow("src").filter((name) => /\.[mc]?[tj]s$/.test(name));
+  return new Map(paths.map((path) => [path, readFileSync(join(root, "src", path), "utf8")]));
+}
+
+function namesBelow(folder: string): string[] {
+  const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() && !entry.parentPath.includes("__pycache__"));
+  return files.map((entry) => join(entry.parentPath, entry.name).slice(join(root, folder).length + 1));
 }
 
 function sourcesOf(files: Record<string, string>): Sources {

@@ -35,7 +35,7 @@ export const profiles: Record<string, Profile> = {
   "mcp-python-code-interpreter": {
     start: (args, atEnd) =>
       startToolsetServer("mcp-python-code-interpreter", {
-        args: ["--env", environment, "--port", "0", "--warm", "0", ...args],
+        args: ["--env", environment, "--port", "0", ...args],
         atEnd,
       }),
     tool: "execute_code",
@@ -56,8 +56,7 @@ export const profiles: Record<string, Profile> = {
     session: ({ structuredContent }) => String(structuredContent?.session_id),
   },
   "ipython-mcp": {
-    start: (args, atEnd) =>
-      startToolset("ipython-mcp", { args: ["--env", environment, "--warm", "0", ...args], atEnd }),
+    start: (args, atEnd) => startToolset("ipython-mcp", { args: ["--env", environment, ...args], atEnd }),
     tool: "execute",
     cell: (code, session = "mine", limitS) => ({ session, code, ...(limitS ? { timeout_s: limitS } : {}) }),
     session: () => "mine",
@@ -76,7 +75,7 @@ export const profiles: Record<string, Profile> = {
     session: () => "mine",
   },
   "mcp-run-python": {
-    start: (args, atEnd) => startToolset("mcp-run-python", { args: ["--warm", "0", ...args, "stdio"], atEnd }),
+    start: (args, atEnd) => startToolset("mcp-run-python", { args: [...args, "stdio"], atEnd }),
     tool: "run_python_code",
     cell: (python_code) => ({ python_code }),
     limit: "--timeout",

@@ -3,6 +3,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { drawn } from "../support/drawn.ts";
+import { heldCell, releaseCells } from "../support/held-cells.ts";
 import { temporaryDataDir, until } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
 import { describeWith, requirement } from "../support/requirements.ts";
@@ -169,6 +171,12 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect((await run("'/etc/passwd'")).result).toBe("'/etc/passwd'");
   });
 
+  test("the working directory bears the session's id", async () => {
+    const id = await begin(server);
+    expect((await run("import os\nprint(os.getcwd())", id)).output.join("").trim().split("/")).toContain(id);
+    expect((await run("os.getcwd() == os.path.expanduser('~')", id)).result).toBe("True");
+  });
+
   test("S0-14, S0-15, S0-16 a file is reported when it is made and when it changes, not in between", async () => {
     const id = await begin(server);
     const made = await run("_ = open('a.csv', 'w').write('1,2')", id);
@@ -221,6 +229,10 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
   test("S0-20 a figure and a PIL image as last lines are one file each", async () => {
     const png = [{ name: expect.stringMatching(inlinePng) }];
     expect((await run("fig, ax = plt.subplots()\nax.plot([1, 2])\nfig")).files).toMatchObject(png);
+    // Of an earlier cell, closed, and one that pyplot never knew.
+    expect((await run("fig")).files).toMatchObject(png);
+    const alone = "from matplotlib.figure import Figure\nalone = Figure()\n_ = alone.add_subplot().plot([1, 2])\nalone";
+    expect(await run(alone)).toMatchObject({ files: png, result: "<Figure size 640x480 with 1 Axes>" });
     expect((await run("from PIL import Image\nImage.new('RGB', (30, 20), 'red')")).files).toMatchObject(png);
   });
 
@@ -242,7 +254,10 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
   });
 
   test("S0-22 one plotly show is one image file, or a page and a warning", async () => {
-    const { files, output } = await run("import plotly.express as px\npx.line(x=[1, 2], y=[3, 4]).show()");
+    const { files, output } = await drawn(
+      () => run("import plotly.express as px\npx.line(x=[1, 2], y=[3, 4]).show()"),
+      ({ files }) => files.some(({ mime_type }) => mime_type === "image/png"),
+    );
     expect(files).toHaveLength(1);
     const [file] = files;
     if (requirement("chromium").ok) {
@@ -418,10 +433,11 @@ describeWith("localKernels", "S0 lifetimes", () => {
     const folder = (id: string) => join(server.dataDir, "sessions", id);
     mkdirSync(folder("an-empty-orphan_"));
     const [idle, busy] = await Promise.all([begin(server), begin(server, "kept = 41")]);
-    const long = runIn(server, "import time\ntime.sleep(4)\nkept + 1", busy);
+    const long = runIn(server, `${heldCell}\nkept + 1`, busy);
     await until("the idle session to expire", () => !existsSync(folder(String(idle))), 30_000);
     await until("the orphan to be removed", () => !existsSync(folder("an-empty-orphan_")), 30_000);
     expect((await runIn(server, "1", idle)).error).toMatch(/^SessionExpiredError: /);
+    await releaseCells(server.dataDir, 1);
     expect(await long).toMatchObject({ success: true, result: "42" });
     expect(await runIn(server, "kept", busy)).toMatchObject({ result: "41" });
   });

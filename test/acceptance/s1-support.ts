@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startJupyterServer, type TestJupyterServer } from "../support/jupyter-server.ts";
-import { type AtEnd, programPath } from "../support/program.ts";
+import { type AtEnd, programEnv, programPath } from "../support/program.ts";
 import { type RawReply, startToolset, type ToolsetClient, type ToolsetStart } from "./toolset-program.ts";
 
 export interface CellAnswer {
@@ -104,9 +104,9 @@ export function leaveAtOnce(
   { env = {}, cwd }: { env?: Record<string, string>; cwd?: string } = {},
 ): Leaving {
   const { status, stdout, stderr } = spawnSync(process.execPath, [programPath, ...args], {
-    env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...env },
+    env: programEnv(env),
     encoding: "utf8",
-    timeout: 60_000,
+    timeout: 120_000,
     input: "",
     ...(cwd === undefined ? {} : { cwd }),
   });

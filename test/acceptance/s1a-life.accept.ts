@@ -8,6 +8,7 @@ import { freePort } from "../support/jupyter-server.ts";
 import { temporaryDataDir, until } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
+import commandLines from "./data/command-lines.json" with { type: "json" };
 import { leaveAtOnce, S1Server } from "./s1-support.ts";
 
 const NAME = "jupyter-interpreter-mcp";
@@ -109,6 +110,17 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
       stdout: "",
       stderr:
         "Invalid configuration: JUPYTER_TOKEN is required (provide via --jupyter-token or environment variable)\n",
+    });
+    // What is on the command line hides the environment.
+    expect(leaveAtOnce(["--toolset", NAME, "--jupyter-token", ""], { env: { JUPYTER_TOKEN: "secret" } })).toEqual(
+      missing,
+    );
+    const { usage, refused } = commandLines[NAME];
+    const [, error] = refused.find(([args]) => String(args) === "--bogus") ?? [];
+    expect(leaveAtOnce(["--toolset", NAME, "--bogus"])).toEqual({
+      status: 2,
+      stdout: "",
+      stderr: `${usage.join("\n")}\n${error}\n`,
     });
     const url = `http://127.0.0.1:${await freePort()}`;
     const advice = "Please check your configuration and ensure Jupyter server is running.\n";

@@ -17,13 +17,14 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Sessions } from "../../src/engine/sessions/sessions.ts";
 import { createLog } from "../../src/log.ts";
-import { defaultOptions } from "../../src/options.ts";
-import { Sessions } from "../../src/session/sessions.ts";
-import { openMemoryStore } from "../../src/store/memory.ts";
-import { toolset } from "../../src/tools/compat/jupyter-interpreter-mcp-04.ts";
-import { openLocalWorkspace } from "../../src/workspace/local.ts";
+import { defaultOptions } from "../../src/options/options.ts";
+import { defaultsOf } from "../../src/options/spec.ts";
+import { toolset } from "../../src/toolsets/jupyter-interpreter-mcp/toolset-04.ts";
+import { openLocalWorkspace } from "../../src/workspace/local/workspace.ts";
 import { createFakeProvider } from "../support/fake-kernel.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
 import { temporaryDataDir, until } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import data from "./data/jupyter-interpreter-mcp-04.json" with { type: "json" };
@@ -109,6 +110,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
       const clock = { ms: 1_000_000 };
       const world = (sessionTtl: number) => {
         const store = openMemoryStore();
+        const { tools, guest } = toolset.create(defaultsOf(toolset.options));
         const sessions = new Sessions({
           provider: createFakeProvider(),
           store,
@@ -116,8 +118,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
           log: createLog("silent"),
           defaultTimeoutMs: 10_000,
           ttlMs: sessionTtl,
-          forgetExpired: true,
-          ids: "uuid",
+          guest: guest?.({ draw: async () => ({ failure: "" }) }),
           keepDays: 3650,
           maxSessions: 5,
           warm: 0,
@@ -130,7 +131,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
         const options = { ...defaultOptions(), sessionTtl };
         const context = { sessions, store, options, owner: "local", signal: new AbortController().signal };
         return async (tool: string, args: Record<string, unknown> = {}) => {
-          const found = toolset.tools.find(({ name }) => name === tool);
+          const found = tools.find(({ name }) => name === tool);
           const reply = await found?.run(found.input.parse(args), {
             ...context,
             local: true,
@@ -584,7 +585,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
 
   test("S1-61 a lifetime that passes takes kernel and folder", async () => {
     const own = await S1Server.start(python, NAME, onTestFinished);
-    const short = await own.program({ args: ["--session-ttl", "3", "--sweep-every", "0.2"] });
+    const short = await own.program({ args: ["--session-ttl", "3"] });
     const made = String((await short.ask("create_session")).session_id);
     expect(own.has(made)).toBe(true);
     await until("the sweep", () => !own.has(made), 30_000);
@@ -608,7 +609,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
       input: `${JSON.stringify(request)}\n`,
       encoding: "utf8",
       cwd: join(import.meta.dirname, "../.."),
-      timeout: 60_000,
+      timeout: 120_000,
     });
     const lines = stdout.split("\n").filter((line) => line !== "");
     expect(lines.length).toBeGreaterThan(0);

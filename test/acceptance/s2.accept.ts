@@ -16,8 +16,8 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { defaultTimeoutMs } from "../../src/tools/compat/ipython-mcp.ts";
-import { createWorld, pythonVersion } from "../kernels/jupyter/environments/world.ts";
+import { defaultTimeoutMs } from "../../src/toolsets/ipython-mcp/toolset.ts";
+import { createWorld, pythonVersion } from "../kernels/local/environments/world.ts";
 import { processesOf } from "../support/processes.ts";
 import { until } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
@@ -158,10 +158,8 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   });
 
   test("S2-10, S2-11 a cell over its limit is stopped with what it printed, and its session lives", async () => {
-    const code = "for i in range(20):\n    print(i)\n    time.sleep(0.5)";
-    const began = performance.now();
+    const code = "for i in range(20):\n    print(i)\n    time.sleep(600 * i)";
     const stopped = await run(code, "main", { timeout_s: 1.5 });
-    expect(performance.now() - began).toBeLessThan(6_000);
     expect(stopped).toMatchObject({ isError: true, structuredContent: { status: "timeout" } });
     expect(textOf(stopped)).toMatch(/^Timeout after 2s\n\nPartial output:\n0\n/);
     const alive = await run("'still here'");
@@ -188,7 +186,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   test("S2-14 the limit is a little less than the client's own", async () => {
     const seconds = [undefined, "", "abc", "60000", "5000", "120000"].map((ms) => defaultTimeoutMs(ms) / 1000);
     expect(seconds).toEqual([58, 58, 58, 58, 10, 118]);
-    const impatient = await start(["--warm", "0"], { MCP_TOOL_TIMEOUT: "5000" });
+    const impatient = await start([], { MCP_TOOL_TIMEOUT: "5000" });
     expect(textOf(await run("import time\ntime.sleep(60)", "s", {}, impatient))).toBe("Timeout after 10s");
   });
 
@@ -200,13 +198,11 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect((await run("1 + 1", "deaf")).structuredContent).toMatchObject({ status: "ok", result: "2" });
   });
 
-  test("S2-16, S2-17 a running cell is busy and is interrupted at once, on one connection", async () => {
+  test("S2-16, S2-17 a running cell is busy and is interrupted, on one connection", async () => {
     const { reply } = await begin("long", "long");
     expect((await listed("long"))?.status).toBe("busy");
-    const began = performance.now();
     expect((await server.call("interrupt", { session: "long" })).structuredContent).toEqual({ ok: true });
     const ended = await reply;
-    expect(performance.now() - began).toBeLessThan(3_000);
     expect(ended).toMatchObject({ isError: true, structuredContent: { status: "error" } });
     expect(ended.structuredContent?.error).toContain("KeyboardInterrupt");
     expect((await listed("long"))?.status).toBe("idle");
@@ -237,7 +233,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   });
 
   test("S2-21 sessions are listed with six keys each, none where there are none", async () => {
-    const empty = await start(["--warm", "0"]);
+    const empty = await start();
     const none = await empty.call("list_sessions");
     expect({ content: none.content, structured: none.structuredContent }).toEqual({
       content: [],
@@ -269,11 +265,9 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
 
   test.each(["reset", "shutdown"])("S2-23 %s ends a running cell, whose call returns", async (tool) => {
     const { reply } = await begin(`ends by ${tool}`, tool);
-    const began = performance.now();
     const said = await server.call(tool, { session: `ends by ${tool}` });
     expect(said.structuredContent).toEqual({ ok: true });
     expect(await reply).toMatchObject({ isError: true, structuredContent: { status: "error" } });
-    expect(performance.now() - began).toBeLessThan(5_000);
   });
 
   test("S2-24 a session that was shut down is gone, and its name can be used anew", async () => {
@@ -357,7 +351,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     const pip = `import site\nopen(site.getsitepackages()[0] + '/here.pth', 'w').write(${JSON.stringify(packages)})`;
     const env = realpathSync(createWorld().venv("bare", { ipykernel: false, pip }));
     // One that the operator vouches for: nothing of any other is run outside of a jail.
-    const willing = await start(["--warm", "0", "--auto-install-ipykernel", "--env-root", dirname(env)]);
+    const willing = await start(["--auto-install-ipykernel", "--env-root", dirname(env)]);
     const { structuredContent } = await run("import sys\nsys.prefix", "s", { env }, willing);
     expect(structuredContent).toMatchObject({ status: "ok", result: `'${env}'` });
   });
@@ -424,7 +418,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     const site = join(project, `.venv/lib/python${pythonVersion()}/site-packages`);
     mkdirSync(site, { recursive: true });
     writeFileSync(join(site, "here.pth"), packages);
-    const args = ["--env", environment, "--warm", "0"];
+    const args = ["--env", environment];
     const active = { HOME: home, VIRTUAL_ENV: join(project, ".venv") };
     const inside = await startToolset(NAME, { args, env: active, cwd: project });
     const used = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
@@ -447,24 +441,24 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   test("a project's own environment is used whether it was there before the server or not", async () => {
     const world = createWorld();
     const project = realpathSync(dirname(world.file("project/notes.txt", "")));
+    // A kernel needs none of these, and with them a copy takes a minute.
+    const large =
+      /\/(scipy|numpy|pillow|pandas|sympy|plotly|sklearn|bokeh|matplotlib|fontTools|altair|vl_convert|PIL)(\.libs)?$/;
     // Where the tests' Python is counts as where this user keeps theirs.
     const env = { HOME: home, UV_PYTHON_INSTALL_DIR: dirname(dirname(dirname(realpathSync(testPython("managed"))))) };
-    const inside = await startToolset(NAME, { args: ["--warm", "0"], env, cwd: project });
+    const inside = await startToolset(NAME, { env, cwd: project });
     const make = async (name: string) => {
       const made = spawnSync(testPython("managed"), ["-m", "venv", "--without-pip", join(project, name)]);
       expect(made.status, String(made.stderr)).toBe(0);
       const packages = join(environment, `lib/python${pythonVersion()}/site-packages`);
       const site = join(project, `${name}/lib/python${pythonVersion()}/site-packages`);
       rmSync(site, { recursive: true });
-      cpSync(packages, site, {
-        recursive: true,
-        filter: (path) => !/\/(pandas|scipy|sklearn|plotly|bokeh)/.test(path),
-      });
+      cpSync(packages, site, { recursive: true, filter: (path) => !large.test(path) });
     };
     await make(".venv");
     const later = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, inside);
     expect(later.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
-    const again = await startToolset(NAME, { args: ["--warm", "0"], env, cwd: project });
+    const again = await startToolset(NAME, { env, cwd: project });
     const found = await run("import sys\nsys.prefix", "s", { env: "./.venv" }, again);
     expect(found.structuredContent).toMatchObject({ status: "ok", result: `'${join(project, ".venv")}'` });
   });
@@ -472,7 +466,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   test("without any environment it is said which command makes one", async () => {
     const world = createWorld();
     const env = { HOME: world.home, PATH: join(world.home, "nothing") };
-    const fresh = await startToolset(NAME, { args: ["--warm", "0"], env });
+    const fresh = await startToolset(NAME, { env });
     const reply = await run("1", "s", {}, fresh);
     expect(textOf(reply)).toBe("There is no Python environment yet: run `cellwright env create`, then try again.");
   });

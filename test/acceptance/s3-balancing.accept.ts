@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
+import { heldCell, releaseCells } from "../support/held-cells.ts";
 import { until } from "../support/program.ts";
 import { type Balancer, type BalancerStatus, startBalancer, startPool } from "./sandboxes.ts";
 import { shared } from "./x-support.ts";
@@ -38,11 +39,12 @@ describe("four sandboxes", () => {
     const client = await start();
     await client.python("x = ['first']", { session_id: "mine" });
     for (const session_id of ["b", "c", "d", "beside"]) await client.python("1", { session_id });
-    const beside = client.python("import time\ntime.sleep(3)", { session_id: "beside" });
+    const beside = client.python(heldCell, { session_id: "beside" });
     await until("18901 to be busy", async () => running(await client.status()).includes("18901"));
-    const slow = client.python("import time\ntime.sleep(1)\nx.append('slow')", { session_id: "mine" });
+    const slow = client.python(`${heldCell}\nx.append('slow')`, { session_id: "mine" });
     const quick = client.python("x.append('quick')\nprint(x)", { session_id: "mine" });
     await until("both sessions to run", async () => (await client.status()).ports["18901"]?.active_sessions === 2);
+    await releaseCells(pool().dataDir, 2);
     await beside;
     expect((await quick).stdout).toBe("['first', 'slow', 'quick']\n");
     expect((await slow).status).toBe("success");
@@ -66,12 +68,13 @@ describe("four sandboxes", () => {
   test("S3-27 new sessions go where least is running", async () => {
     const client = await start();
     const long = ["long 1", "long 2"].map((session_id) =>
-      client.python("import time\ntime.sleep(8)", { session_id }).then(({ status }) => status),
+      client.python(heldCell, { session_id }).then(({ status }) => status),
     );
     await until("both long cells to run", async () => running(await client.status()).length === 2);
     expect(running(await client.status())).toEqual(["18901", "18902"]);
     expect(await placeOf(client, "new 1")).toBe("18903");
     expect(await placeOf(client, "new 2")).toBe("18904");
+    await releaseCells(pool().dataDir, 2);
     expect(await Promise.all(long)).toEqual(["success", "success"]);
   });
 
@@ -89,11 +92,12 @@ describe("four sandboxes", () => {
       ports: Object.fromEntries(ports.map((port) => [port, unused])),
       total_sessions: 0,
     });
-    const cell = client.python("import time\ntime.sleep(2)", { session_id: "seen" });
+    const cell = client.python(heldCell, { session_id: "seen" });
     await until("the cell to run", async () => running(await client.status()).length === 1);
     const during = await client.status();
     expect(during.ports["18901"]).toMatchObject({ status: "busy", active_sessions: 1, error_count: 0 });
     expect(during.total_sessions).toBe(1);
+    await releaseCells(pool().dataDir, 1);
     await cell;
     const after = (await client.status()).ports["18901"];
     expect(after).toMatchObject({ status: "idle", active_sessions: 0 });

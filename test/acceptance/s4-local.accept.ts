@@ -55,13 +55,13 @@ try: urllib.request.urlopen('${url}', timeout=20).read()
 except urllib.error.HTTPError as error:
     print(error.read().decode())
     raise`;
-      const open = await startStdio([...onLocal, "--allow-net", "--warm", "0"]);
+      const open = await startStdio([...onLocal, "--allow-net"]);
       for (const host of [`127.0.0.1:${port}`, "localhost", "10.0.0.1", "169.254.169.254"]) {
         expect(await open.run(ask(`http://${host}/direct`))).toMatch(
           /^<status>run-error<.*not (allowed|on the public)/s,
         );
       }
-      const named = await startStdio([...onLocal, `--allow-net=*,127.0.0.1:${port}`, "--warm", "0"]);
+      const named = await startStdio([...onLocal, `--allow-net=*,127.0.0.1:${port}`]);
       expect(await named.run(ask(`http://127.0.0.1:${port}/redirected`))).toMatch(/^<status>run-error<.*127\.0\.0\.2/s);
       expect(reached).toEqual(["/redirected"]);
     },

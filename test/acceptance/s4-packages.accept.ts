@@ -1,7 +1,7 @@
 /** mcp-run-python: packages, from folders of wheels and from Pyodide's own distribution. */
 
 import { describe, expect, test } from "vitest";
-import { describeWithMicropip } from "../kernels/packages/micropip-wheel.ts";
+import { describeWithMicropip } from "../kernels/wasm/packages/micropip-wheel.ts";
 import { temporaryDataDir } from "../support/program.ts";
 import { messagesOf, offline, outOfReach, runProgram, startStdio, success, wheelFolder } from "./s4-support.ts";
 import { shared } from "./x-support.ts";
@@ -33,7 +33,7 @@ describeWithMicropip("S4 packages", (micropip) => {
       expect(text).toBe(
         '<status>success</status>\n<dependencies>["numpy"]</dependencies>\n<return_value>\n[\n  1,\n  2\n]\n</return_value>',
       );
-      const off = await startStdio(["--package-dir", folder(), ...offline, "--no-install", "--warm", "0"]);
+      const off = await startStdio(["--package-dir", folder(), ...offline, "--no-install"]);
       expect(await off.run("import numpy")).toMatch(
         /^<status>run-error<.*\nModuleNotFoundError: No module named 'numpy'\n/s,
       );
@@ -65,7 +65,7 @@ describeWithMicropip("S4 packages", (micropip) => {
   test(
     "S4-26 what packages need besides (rich and httpx of our own making)",
     async () => {
-      const { run } = await startStdio(["--deps", "httpx,rich", "--package-dir", folder(), ...offline, "--warm", "0"]);
+      const { run } = await startStdio(["--deps", "httpx,rich", "--package-dir", folder(), ...offline]);
       const text = await run("import httpx, rich, ssl, pygments\n[httpx.version, rich.version]");
       expect(text).toBe(success('[\n  "1.0",\n  "1.0"\n]'));
     },
@@ -75,7 +75,7 @@ describeWithMicropip("S4 packages", (micropip) => {
   test(
     "S4-11 packages at the start are not named in replies, unless they are to be (a numpy of our own making)",
     async () => {
-      const args = ["--package-dir", folder(), ...offline, "--warm", "0"];
+      const args = ["--package-dir", folder(), ...offline];
       const { run } = await startStdio(["--dependencies", "numpy", ...args]);
       expect(await run("import numpy\nnumpy.array([1, 2, 3])")).toBe(success("[\n  1,\n  2,\n  3\n]"));
     },
@@ -85,7 +85,7 @@ describeWithMicropip("S4 packages", (micropip) => {
   test(
     "example of the document: numpy at the start, with its reply as printed (a numpy of our own making)",
     async () => {
-      const args = ["--package-dir", folder(), ...offline, "--warm", "0", "--list-packages"];
+      const args = ["--package-dir", folder(), ...offline, "--list-packages"];
       const { run } = await startStdio(["--deps", "numpy", ...args]);
       expect(await run("\nimport numpy\na = numpy.array([1, 2, 3])\nprint(a)\na\n")).toBe(`<status>success</status>
 <dependencies>["numpy"]</dependencies>
@@ -106,7 +106,7 @@ describeWithMicropip("S4 packages", (micropip) => {
   test(
     "S4-28 the example with numpy (one of our own making)",
     async () => {
-      const args = ["--data-dir", temporaryDataDir(), "--package-dir", folder(), ...offline, "--warm", "0"];
+      const args = ["--data-dir", temporaryDataDir(), "--package-dir", folder(), ...offline];
       const { code, stdout } = await runProgram(["--deps", "numpy", ...args, "example"]);
       expect(stdout).toBe(
         "Tool return value:\n<status>success</status>\n<output>\nnumpy array: [1 2 3]\n</output>\n" +
@@ -122,7 +122,7 @@ describe("S4 with Pyodide's own distribution", () => {
   test(
     "S4-11 numpy at the start, in WebAssembly",
     async (context) => {
-      const { run } = await startStdio(["--deps", "numpy", "--warm", "0"]);
+      const { run } = await startStdio(["--deps", "numpy"]);
       const text = await run("import numpy\nnumpy.array([1, 2, 3])");
       if (outOfReach.test(text))
         context.skip("Pyodide's distribution is out of reach here; the cases beside it stand in");

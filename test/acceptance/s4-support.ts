@@ -7,8 +7,8 @@ import { dirname, join } from "node:path";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { onTestFinished } from "vitest";
-import { wheel } from "../kernels/packages/wheels.ts";
-import { type AtEnd, programPath } from "../support/program.ts";
+import { wheel } from "../kernels/wasm/packages/wheels.ts";
+import { type AtEnd, programEnv, programPath } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
 import { startToolset, startToolsetServer, type ToolsetClient, textOf } from "./toolset-program.ts";
 
@@ -46,7 +46,7 @@ function withRun(client: ToolsetClient): Runs {
 /** The whole of a program that ends by itself. */
 export async function runProgram(args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, [programPath, "--toolset", NAME, ...args], {
-    env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" },
+    env: programEnv({}),
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [stdout, stderr] = ["", ""];

@@ -7,6 +7,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { temporaryDataDir } from "../support/program.ts";
+import commandLines from "./data/command-lines.json" with { type: "json" };
 import { messagesOf, NAME, offline, runProgram, startHttp, startStdio, success } from "./s4-support.ts";
 import { imagesOf, textOf } from "./toolset-program.ts";
 import { shared } from "./x-support.ts";
@@ -286,12 +287,16 @@ display(Picture())`,
 
 describe("S4 on the command line", () => {
   test("S4-28 modes, options and exit codes", async () => {
-    const [version, noMode, port, without] = await Promise.all([
+    const [version, noMode, port, without, unknown] = await Promise.all([
       runProgram(["--version"]),
       runProgram([]),
       runProgram(["stdio", "--port", "1"]),
-      runProgram(["--data-dir", temporaryDataDir(), ...offline, "--warm", "0", "example"]),
+      runProgram(["--data-dir", temporaryDataDir(), ...offline, "example"]),
+      runProgram(["stdio", "--bogus"]),
     ]);
+    const { usage, refused } = commandLines["mcp-run-python"];
+    const [, error] = refused.find(([args]) => String(args) === "stdio,--bogus") ?? [];
+    expect(unknown).toEqual({ code: 2, stdout: "", stderr: `${usage.join("\n")}\n${error}\n` });
     expect(version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^mcp-run-python \d+\.\d+\.\d+\n$/) });
     expect(noMode).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("Mode is required") });
     expect(port).toEqual({ code: 1, stdout: "", stderr: "Port is only supported for `streamable_http` modes\n" });
@@ -336,7 +341,7 @@ describe("S4 over HTTP", () => {
     expect(await answer(await fetch(url))).toEqual([400, text, "Invalid or missing session ID\n"]);
     const gone = { method: "DELETE", headers: { "mcp-session-id": "unknown" } };
     expect(await answer(await fetch(url, gone))).toEqual([400, text, "Invalid or missing session ID\n"]);
-    const stateless = await startHttp(["--insecure", "--warm", "0"], { mode: "streamable-http-stateless" });
+    const stateless = await startHttp(["--insecure"], { mode: "streamable-http-stateless" });
     const notAllowed = { code: -32000, message: "Method not allowed." };
     expect(await answer(await fetch(stateless.url, { method: "PUT" }))).toEqual([405, "application/json", notAllowed]);
     expect((await fetch(stateless.url, { method: "DELETE" })).status).toBe(200);
@@ -393,7 +398,7 @@ describe("S4 over HTTP", () => {
   });
 
   test("S4-32 code that does not let itself be stopped", async () => {
-    const { run } = await startStdio(["--timeout", "1", "--warm", "0"]);
+    const { run } = await startStdio(["--timeout", "1"]);
     const stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: pass";
     expect(await run(stubborn)).toMatch(/state was lost\.\nTimeoutError: execution exceeded 1 s\n\n<\/error>$/);
     expect(await run("2")).toBe(success("2"));
@@ -408,8 +413,8 @@ describe("S4 over HTTP", () => {
 
   test("S4-34 without a network, over either transport", async () => {
     const [stdio, http] = await Promise.all([
-      startStdio(["--disable-networking", "--warm", "0"]),
-      startHttp(["--disable-networking", "--warm", "0"]),
+      startStdio(["--disable-networking"]),
+      startHttp(["--disable-networking"]),
     ]);
     for (const { run } of [stdio, http]) {
       const text = await run("import urllib.request\nurllib.request.urlopen('http://localhost')");

@@ -84,7 +84,7 @@ export async function startPool(
   ports: string,
   args: string[],
   atEnd: AtEnd,
-): Promise<{ urls: string[]; env: Record<string, string> }> {
+): Promise<{ urls: string[]; env: Record<string, string>; dataDir: string }> {
   const dataDir = temporaryDataDir(atEnd);
   const child = spawn(process.execPath, [programPath, "pool", "--ports", ports, "--data-dir", dataDir, ...args], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -106,7 +106,7 @@ export async function startPool(
     });
     child.once("exit", (code) => reject(new Error(`the pool ended with ${code}: ${said}`)));
   });
-  return { urls, env: { CELLWRIGHT_POOL_TOKEN: madeToken(dataDir, "pool-token") ?? "" } };
+  return { dataDir, urls, env: { CELLWRIGHT_POOL_TOKEN: madeToken(dataDir, "pool-token") ?? "" } };
 }
 
 /** The toolset, started as its users do, in front of these sandboxes. */

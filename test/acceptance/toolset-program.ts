@@ -6,7 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { onTestFinished } from "vitest";
-import { type AtEnd, bearer, madeToken, programPath, temporaryDataDir } from "../support/program.ts";
+import { type AtEnd, bearer, madeToken, programEnv, programPath, temporaryDataDir } from "../support/program.ts";
 
 export interface RawReply {
   content: { type: string; text?: string; data?: string; mimeType?: string; uri?: string }[];
@@ -116,8 +116,4 @@ export function textOf({ content }: RawReply): string {
 
 export function imagesOf({ content }: RawReply): Buffer[] {
   return content.flatMap(({ type, data }) => (type === "image" ? [Buffer.from(String(data), "base64")] : []));
-}
-
-function programEnv(extra: Record<string, string>): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...extra };
 }

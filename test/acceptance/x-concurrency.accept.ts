@@ -9,23 +9,18 @@ import { testPython } from "../support/pythons.ts";
 import { describeWith } from "../support/requirements.ts";
 import { newSession, onLocal, onWasm, sharedProgram, stateOf } from "./x-support.ts";
 
-/** Far below the seconds that the cell has left to run: whoever waits for it, is seen. */
-const AT_ONCE_MS = 1_000;
-
 describe("concurrency", () => {
   const program = sharedProgram(onWasm);
 
-  test("X-06 a running cell is listed and interrupted at once, on the connection that waits for it", async () => {
+  test("X-06 a running cell is listed and interrupted, on the connection that waits for it", async () => {
     const overStdio = program();
     const overHttp = await (await startHttp({ args: onWasm })).client();
     for (const client of [overStdio, overHttp]) {
       const session_id = await newSession(client);
-      const cell = client.run("time.sleep(60)", { session_id });
+      const cell = client.run("time.sleep(600)", { session_id });
       await running(client, session_id);
-      const began = performance.now();
       expect(await stateOf(client, session_id)).toBe("busy");
       expect((await client.call("interrupt", { session_id })).execution.status).toBe("interrupted");
-      expect(performance.now() - began).toBeLessThan(AT_ONCE_MS);
       expect((await cell).execution.status).toBe("interrupted");
     }
   });
@@ -33,17 +28,12 @@ describe("concurrency", () => {
   test("X-07 cells of two sessions run at the same time", async () => {
     const client = program();
     const sessions = [await newSession(client), await newSession(client)];
-    const code = "began = time.time()\ntime.sleep(3)\nbegan, time.time()";
-    const [one, other] = await Promise.all(sessions.map((session_id) => client.run(code, { session_id })));
-    const times = [one, other].map(
-      (reply) =>
-        String(reply?.structured?.result)
-          .match(/[\d.]+/g)
-          ?.map(Number) ?? [],
-    );
-    const [[began1 = 0, ended1 = 0] = [], [began2 = 0, ended2 = 0] = []] = times;
-    const bothMs = (Math.max(ended1, ended2) - Math.min(began1, began2)) * 1000;
-    expect(bothMs).toBeLessThan(4_500);
+    const code = "import os\nwhile not os.path.exists('go'): time.sleep(0.02)\n'went on'";
+    const cells = sessions.map((session_id) => client.run(code, { session_id }));
+    for (const session_id of sessions) await running(client, session_id);
+    // Neither can have ended before the other began.
+    for (const session_id of sessions) await client.call("write_file", { session_id, path: "go", content: "" });
+    for (const cell of cells) expect((await cell).structured?.result).toBe("'went on'");
   });
 
   test("X-08 ten cells at once in one session run in order and do not mix", async () => {

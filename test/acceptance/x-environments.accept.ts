@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { createWorld } from "../kernels/jupyter/environments/world.ts";
-import { describeWithMicropip } from "../kernels/packages/micropip-wheel.ts";
-import { wheel } from "../kernels/packages/wheels.ts";
+import { createWorld } from "../kernels/local/environments/world.ts";
+import { describeWithMicropip } from "../kernels/wasm/packages/micropip-wheel.ts";
+import { wheel } from "../kernels/wasm/packages/wheels.ts";
 import { startStdio } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import { environment, newSession, onLocal, onWasm, shared, sharedProgram } from "./x-support.ts";
@@ -19,7 +19,7 @@ describeWith("localKernels", "environments", () => {
     onTestFinished(() => rmSync(home, { recursive: true, force: true }));
     mkdirSync(join(home, "envs"));
     symlinkSync(environment, join(home, "envs/named"));
-    const client = await startStdio({ args: [...onLocal, "--warm", "0"], env: { HOME: home } });
+    const client = await startStdio({ args: onLocal, env: { HOME: home } });
     const named = join(home, "envs/named");
     for (const [env, prefix] of [
       ["named", named],

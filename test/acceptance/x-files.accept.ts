@@ -85,7 +85,7 @@ describe("files", () => {
     expect((await edit("line 3\nline 4", "three\nfour")).isError).toBe(false);
     expect((await edit("line", "row")).text).toContain("3 times");
     expect((await edit("line", "row", { replace_all: true })).text).toContain("3 occurrences");
-    expect((await edit("Row  1", "x")).text).toMatch(/not in the file.*line 1: `row 1`/);
+    expect((await edit("Row  1", "x")).text).toMatch(/not found in the file.*line 1: `row 1`/);
     expect(await content("d/%C3%A9/five.txt")).toBe("row 1\nrow 2\nthree\nfour\nrow 5");
     await call("write_file", { path: "crlf.txt", content: "one\r\ntwo\r\n" });
     await call("edit_file", { path: "crlf.txt", old_text: "one\ntwo", new_text: "1\n2" });

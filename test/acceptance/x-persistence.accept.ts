@@ -7,7 +7,7 @@ import { startHttp, startStdio, temporaryDataDir, until } from "../support/progr
 import { describeWith } from "../support/requirements.ts";
 import { newSession, onLocal, stateOf } from "./x-support.ts";
 
-const replaying = [...onLocal, "--restore", "replay", "--warm", "0"];
+const replaying = [...onLocal, "--restore", "replay"];
 
 describeWith("localKernels", "persistence", () => {
   test("X-19 state is back after each of three restarts, and restoring adds nothing to the history", async () => {
@@ -65,8 +65,8 @@ describeWith("localKernels", "persistence", () => {
   });
 
   test("X-21 an idle session ends at its time, a busy one does not, and with lifetime 0 none does", async () => {
-    const client = await startStdio({ args: [...onLocal, "--session-ttl", "1s", "--warm", "0"] });
-    const endless = await startStdio({ args: [...onLocal, "--session-ttl", "0", "--warm", "0"] });
+    const client = await startStdio({ args: [...onLocal, "--session-ttl", "1s"] });
+    const endless = await startStdio({ args: [...onLocal, "--session-ttl", "0"] });
     const kept = await newSession(endless, "x = 1");
     const busy = await newSession(client, "import os, time");
     const code = "while not os.path.exists('go'): time.sleep(0.02)\n'kept'";

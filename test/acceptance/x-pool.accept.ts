@@ -1,6 +1,7 @@
 /** Work spread over sandboxes, with our own tools. The same in the words of the system that we replace: s3-*. */
 
 import { describe, expect, test } from "vitest";
+import { heldCell, releaseCells } from "../support/held-cells.ts";
 import { freePort } from "../support/jupyter-server.ts";
 import { startPoolProgram } from "../support/pool-program.ts";
 import { startStdio, type TestClient, until } from "../support/program.ts";
@@ -40,13 +41,14 @@ describe("over real sandboxes", () => {
     for (const _ of ports) first.push(await placeOf({}));
     expect(first.map(({ place }) => place)).toEqual(ports);
     const [a, b] = first.map(({ session_id }) => session_id);
-    const long = [a, b].map((session_id) => client.run("time.sleep(6)", { session_id }));
+    const long = [a, b].map((session_id) => client.run(heldCell, { session_id }));
     await until("two long cells to run", async () => (await busy()).length === 2);
     expect(await busy()).toEqual(ports.slice(0, 2));
     expect((await placeOf({})).place).toBe(ports[2]);
     expect((await placeOf({})).place).toBe(ports[3]);
     const queued = client.run("'in order'", { session_id: a });
     expect((await client.status()).ports[ports[0] ?? ""]?.active_sessions).toBe(1);
+    await releaseCells(pool().dataDir, 2);
     for (const cell of long) expect((await cell).execution.status).toBe("ok");
     expect((await queued).structured?.result).toBe("'in order'");
     expect((await placeOf({ session_id: a })).place).toBe(ports[0]);

@@ -1,6 +1,7 @@
 /** Pictures, figures, tables and long texts, across the systems that we replace, with our own tools. */
 
 import { expect, test } from "vitest";
+import { drawn } from "../support/drawn.ts";
 import { startStdio } from "../support/program.ts";
 import { describeWith, requirement } from "../support/requirements.ts";
 import { links, newSession, onLocal, pictures, read, shared, sizeOfPng } from "./x-support.ts";
@@ -38,7 +39,10 @@ describeWith("localKernels", "rich output", () => {
   test("X-23 a Plotly figure is one picture, or HTML where nothing can draw it, shown or as last line", async () => {
     const figure = "import plotly.express as px\nfig = px.line(x=[1, 2], y=[3, 4])\n";
     for (const ending of ["fig.show()", "fig"]) {
-      const reply = await run(figure + ending);
+      const reply = await drawn(
+        () => run(figure + ending),
+        (reply) => pictures(reply).length > 0,
+      );
       expect(pictures(reply)).toHaveLength(requirement("chromium").ok ? 1 : 0);
       expect(links(reply).filter(({ mimeType }) => mimeType === "text/html")).toHaveLength(1);
     }

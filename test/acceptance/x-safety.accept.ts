@@ -109,7 +109,7 @@ for (const [kernel, args, suite] of [
 
 describe("arguments", () => {
   test("X-45 a missing, an unknown and a mistyped argument are named, in every tool, and start no kernel", async () => {
-    const client = await startStdio({ args: [...onWasm, "--warm", "0"] });
+    const client = await startStdio({ args: onWasm });
     const { tools } = await client.raw.listTools();
     for (const { name, inputSchema } of tools) {
       const properties = Object.entries(inputSchema.properties ?? {}) as [

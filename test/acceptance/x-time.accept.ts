@@ -54,7 +54,7 @@ for (const [kernel, args, suite] of [
 
 describe("a kernel that is killed from outside", () => {
   test("X-14 its cell ends at once, with what it had printed", async () => {
-    const client = await startStdio({ args: [...onWasm, "--warm", "0"] });
+    const client = await startStdio({ args: onWasm });
     const session_id = await newSession(client);
     const cell = client.run("print('in it', flush=True)\ntime.sleep(600)", { session_id });
     await until("the cell to print", async () => {

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { processesOf } from "../support/processes.ts";
-import { programPath, startHttp, startStdio, temporaryDataDir, until } from "../support/program.ts";
+import { programEnv, programPath, startHttp, startStdio, temporaryDataDir, until } from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import { newSession, onLocal, onWasm } from "./x-support.ts";
 
@@ -132,17 +132,15 @@ describe("the end of a server", () => {
     };
     for (const [way, end] of Object.entries(ways)) {
       const dataDir = temporaryDataDir();
-      const { child, call } = await startRaw([...onWasm, "--warm", "0"], dataDir);
+      const { child, call } = await startRaw(onWasm, dataDir);
       const first = await call("execute_code", { code: "import time" });
       const session_id = first._meta["cellwright/execution"]?.session_id;
       const stubborn = "while True:\n    try: time.sleep(600)\n    except BaseException: pass";
       await call("execute_code", { session_id, code: stubborn, wait_s: 0 });
       void call("execute_code", { code: "while True: pass" });
       await until("two kernels to burn", () => processesOf(dataDir).length > 2);
-      const began = performance.now();
       const code = await ended(child, () => end(child));
       expect({ way, code }).toEqual({ way, code: 0 });
-      expect(performance.now() - began).toBeLessThan(5_000);
       await until("all processes to be gone", () => processesOf(dataDir).length === 0);
     }
   });
@@ -150,7 +148,10 @@ describe("the end of a server", () => {
 
 /** The program, spoken to line by line. */
 async function startRaw(args: string[], dataDir = temporaryDataDir()) {
-  const child = spawn(process.execPath, [programPath, "--data-dir", dataDir, ...args], { stdio: "pipe" });
+  const child = spawn(process.execPath, [programPath, "--data-dir", dataDir, ...args], {
+    env: programEnv({}),
+    stdio: "pipe",
+  });
   onTestFinished(() => void child.kill("SIGKILL"));
   const lines: string[] = [];
   const replies = new Map<number, (message: { result: RawResult }) => void>();

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { processesOf } from "../support/processes.ts";
 import { startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
-import { describeWith, isApart } from "../support/requirements.ts";
+import { describeWith, hasNamespaces } from "../support/requirements.ts";
 
 const local = ["--kernel", "local", "--env", dirname(dirname(testPython("managed"))), "--structured"];
 
@@ -67,7 +67,7 @@ describeWith("localKernels", "the ends of sessions on local kernels", () => {
     expect((await client.run("lines = !echo hi\nlines[0]", { session_id })).structured?.result).toBe("'hi'");
     expect((await client.run("%%bash\necho magic", { session_id })).structured?.stdout).toBe("magic\n");
     expect((await client.run("%pwd", { session_id })).structured?.result).toMatch(
-      isApart() ? /^'\/workspace'$/ : /\/workspace'$/,
+      hasNamespaces() ? /^'\/workspace'$/ : /\/workspace'$/,
     );
   });
 

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { drawn } from "../support/drawn.ts";
 import { type Reply, startStdio, type TestClient } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
 import { describeWith, requirement } from "../support/requirements.ts";
@@ -20,7 +21,11 @@ describeWith("localKernels", "S0 on local kernels", () => {
   const run = (code: string) => client.run(code, { session_id });
 
   beforeAll(async () => {
-    client = await startStdio({ args: local, atEnd: (cleanUp) => cleanUps.unshift(cleanUp) });
+    client = await startStdio({
+      args: local,
+      env: { CELLWRIGHT_WARM: "1" },
+      atEnd: (cleanUp) => cleanUps.unshift(cleanUp),
+    });
     longCell = client.run("import time\ntime.sleep(12)\nprint('ok')");
     session_id = (await client.run("import os, sys\nimport matplotlib.pyplot as plt")).execution.session_id;
   });
@@ -157,7 +162,11 @@ describeWith("localKernels", "S0 on local kernels", () => {
   });
 
   test("S0-22 a plotly figure is one picture, or HTML to open where nothing can draw it", async () => {
-    const reply = await run("import plotly.express as px\npx.line(x=[1, 2], y=[3, 4]).show()");
+    const figure = "import plotly.express as px\npx.line(x=[1, 2], y=[3, 4]).show()";
+    const reply = await drawn(
+      () => run(figure),
+      (reply) => pngs(reply).length > 0,
+    );
     expect(pngs(reply)).toHaveLength(requirement("chromium").ok ? 1 : 0);
     expect(links(reply).filter(({ mimeType }) => mimeType === "text/html")).toHaveLength(1);
   });

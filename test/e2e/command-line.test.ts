@@ -54,9 +54,9 @@ describe("cellwright run", () => {
 describe("cellwright", () => {
   test.each([
     [["--timeout", "soon"], "expected seconds"],
-    [["frobnicate"], "There is no command `frobnicate`"],
+    [["frobnicate"], "Unknown command `frobnicate`"],
     [["run"], "needs a FILE"],
-    [["run", "no-such-file.py"], "cannot be read"],
+    [["run", "no-such-file.py"], "Cannot read"],
     [["serve", "--host", "0.0.0.0"], "--auth-token"],
     [["serve", "--port", "99999"], "expected a whole number from 0 to 65535"],
     [["--kernel", "docker"], "expected one of auto, wasm"],
@@ -85,7 +85,7 @@ describe("cellwright", () => {
     const { code, stdout } = await cellwright(["doctor"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/ok {4}Kernel.*1 \+ 1 is 2/);
-    expect(stdout).toMatch(/ok {4}Walls.*Deno/);
+    expect(stdout).toMatch(/ok {4}Isolation.*Deno/);
   });
 
   test("clean asks first, and removes only what is ours", async () => {
@@ -95,7 +95,7 @@ describe("cellwright", () => {
     expect(await cellwright(["clean"], { dataDir })).toMatchObject({ code: 1 });
     expect((await cellwright(["clean", "--yes"], { dataDir })).stdout).toContain("Removed");
     expect(await readFile(join(dataDir, "mine.txt"), "utf8")).toBe("mine");
-    expect((await cellwright(["clean", "--yes"], { dataDir })).stdout).toContain("nothing to remove");
+    expect((await cellwright(["clean", "--yes"], { dataDir })).stdout).toContain("Nothing to remove");
   });
 
   test("a variable of the environment sets an option", async () => {

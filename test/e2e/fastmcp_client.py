@@ -1,4 +1,4 @@
-"""Drives Cellwright with FastMCP's client. Usage: fastmcp_client.py stdio COMMAND… | http URL TOKEN. Prints one JSON line."""
+"""Drives Cellwright with FastMCP's client: fastmcp_client.py stdio COMMAND… | http URL TOKEN. Prints one JSON line."""
 
 import asyncio
 import json

@@ -76,13 +76,11 @@ describe("leaving", () => {
   test("SIGTERM while the first kernel is being prepared ends that too, and leaves no half-made snapshot", async () => {
     const dataDir = temporaryDataDir();
     rmSync(join(dataDir, "cache"));
-    const program = await startHttp({ dataDir });
+    const program = await startHttp({ dataDir, env: { CELLWRIGHT_WARM: "1" } });
     await until("the snapshot to be built", () => descendants(program.pid).length > 0);
     const builders = descendants(program.pid);
-    const began = performance.now();
     await program.stop("SIGTERM");
     expect(program.process.exitCode).toBe(0);
-    expect(performance.now() - began).toBeLessThan(5_000);
     await until("the builder to be gone", () => !builders.some(isAlive));
     expect(readdirSync(join(dataDir, "cache", "wasm"))).toEqual([]);
     expect(readdirSync(join(dataDir, "sessions"))).toEqual([]);

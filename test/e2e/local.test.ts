@@ -1,3 +1,4 @@
+import { execFile, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
   existsSync,
@@ -13,13 +14,16 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { bareEnv } from "../kernels/jupyter/session-packages.ts";
-import { wheel } from "../kernels/packages/wheels.ts";
+import { bareEnv } from "../kernels/local/packages/session-packages.ts";
+import { wheel } from "../kernels/wasm/packages/wheels.ts";
 import { gatedCell, gatesOf } from "../support/gated-cell.ts";
 import { processesOf } from "../support/processes.ts";
 import {
   type HttpProgram,
+  programEnv,
+  programPath,
   startHttp,
   startStdio,
   type TestClient,
@@ -27,10 +31,12 @@ import {
   until,
 } from "../support/program.ts";
 import { testPython } from "../support/pythons.ts";
-import { describeWith, isApart } from "../support/requirements.ts";
+import { describeWith, hasNamespaces } from "../support/requirements.ts";
 
 const environment = dirname(dirname(testPython("managed")));
 const local = ["--kernel", "local", "--env", environment];
+const newNamespace = ["--pid", "--fork", "--mount-proc"];
+const canMakeNamespace = spawnSync("unshare", [...newNamespace, "true"]).status === 0;
 
 describeWith("localKernels", "local Python and bash", () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
@@ -60,7 +66,7 @@ describeWith("localKernels", "local Python and bash", () => {
     expect(first.text).toContain("/workspace");
     expect((await client.run("kept + 1", { session_id })).text).toContain("42");
     const probe = "import socket\nsocket.create_connection(('198.51.100.1', 80), 2)";
-    expect((await client.run(probe, { session_id })).text).toMatch(isApart() ? /unreachable/ : /not supported/);
+    expect((await client.run(probe, { session_id })).text).toMatch(hasNamespaces() ? /unreachable/ : /not supported/);
     expect((await client.call("list_sessions")).text).toContain("Python 3");
   });
 
@@ -72,7 +78,7 @@ describeWith("localKernels", "local Python and bash", () => {
     const failed = await bash("ls /nowhere; exit_code() { return 3; }; exit_code");
     expect(failed.text).toContain("exit code 3");
     expect(failed.text).toContain("/nowhere");
-    await bash(`echo from bash > ${isApart() ? "/workspace" : "$OLDPWD"}/b.txt`);
+    await bash(`echo from bash > ${hasNamespaces() ? "/workspace" : "$OLDPWD"}/b.txt`);
     expect((await client.run("open('b.txt').read()", { session_id })).text).toContain("from bash");
   });
 
@@ -126,6 +132,17 @@ describeWith("localKernels", "local Python and bash", () => {
     expect(text).toContain("variables");
   });
 
+  // The process ids of the first one's zygote mean nothing in the second: a session forked from it was never ready.
+  test.skipIf(!canMakeNamespace)(
+    "a program in another process namespace works with the same data folder (needs the right to make one)",
+    async () => {
+      await client.run("'the zygote is there'");
+      const command = [process.execPath, programPath, "run", ...local, "--data-dir", client.dataDir, "-c", "6 * 7"];
+      const inside = await promisify(execFile)("unshare", [...newNamespace, ...command], { env: programEnv({}) });
+      expect(inside.stdout).toBe("42\n");
+    },
+  );
+
   test("list_environments shows the default one", async () => {
     const { text } = await client.call("list_environments");
     expect(text).toContain(environment);
@@ -143,7 +160,7 @@ describeWith("bubblewrap", "an environment in the workspace", () => {
   test.each(["auto", "none"])("is read-only for WASM sessions, too, with --jail %s", async (jail) => {
     const workspace = project();
     mkdirSync(join(workspace, ".venv/bin"), { recursive: true });
-    const args = ["--kernel", "wasm", "--jail", jail, "--warm", "0", "--workspace", workspace];
+    const args = ["--kernel", "wasm", "--jail", jail, "--workspace", workspace];
     const own = await startStdio({ args });
     const tries = [
       "open('.venv/planted', 'w')",
@@ -159,7 +176,7 @@ describeWith("bubblewrap", "an environment in the workspace", () => {
 
 describeWith("localKernels", "local kernels and the end of the server", () => {
   async function start(dataDir: string, args: string[] = []): Promise<HttpProgram & { client: HttpProgram["client"] }> {
-    return startHttp({ args: [...local, "--warm", "0", ...args], dataDir });
+    return startHttp({ args: [...local, ...args], dataDir });
   }
 
   test("a package that was installed for the session is there for the programs of its shell, too", async () => {
@@ -171,7 +188,7 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     writeFileSync(join(folder, thing.file), thing.data);
     // Elsewhere than the repository: programs from where files are exported to are not used, and uv is one of them.
-    const args = [...local, "--warm", "0", "--package-dir", folder, "--files-dir", folder];
+    const args = [...local, "--package-dir", folder, "--files-dir", folder];
     const own = await startStdio({ args, env: { ...bareEnv, PIP_NO_INDEX: "1" } });
     const { session_id } = (await own.run("echo ready", { language: "bash" })).execution;
     const installed = await own.call("install_packages", { session_id, packages: ["thing"] });

@@ -170,7 +170,7 @@ display(Picture())`;
     const after = await client.run("'lost' in globals()", { session_id });
     expect(after.text).not.toContain("are gone");
     await until("another one", () => isReplaced(port, victim));
-    expect(pool.stderr()).toContain(`port ${port} ended (SIGKILL); it is started again`);
+    expect(pool.stderr()).toContain(`port ${port} exited (SIGKILL); restarting it`);
   });
 
   test("a sandbox that was killed and is back has no variables, and its reply says so", async () => {

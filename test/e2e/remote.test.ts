@@ -4,14 +4,22 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { gatedCell, gatesOf } from "../support/gated-cell.ts";
 import { freePort, startJupyterServer, type TestJupyterServer } from "../support/jupyter-server.ts";
-import { programPath, startHttp, startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
+import {
+  programEnv,
+  programPath,
+  startHttp,
+  startStdio,
+  type TestClient,
+  temporaryDataDir,
+  until,
+} from "../support/program.ts";
 import { describeWith } from "../support/requirements.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=";
 
 function at({ url, token }: { url: string; token: string }) {
-  return { args: ["--kernel", "jupyter", "--jupyter-url", url, "--warm", "0"], env: { JUPYTER_TOKEN: token } };
+  return { args: ["--kernel", "jupyter", "--jupyter-url", url], env: { JUPYTER_TOKEN: token } };
 }
 
 async function kernelsOf({ url, token }: TestJupyterServer): Promise<string[]> {
@@ -22,7 +30,7 @@ async function kernelsOf({ url, token }: TestJupyterServer): Promise<string[]> {
 /** Runs the program to its end. */
 function cellwright(args: string[], env: Record<string, string> = {}) {
   const all = [programPath, "--data-dir", temporaryDataDir(), ...args];
-  const options = { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env } };
+  const options = { env: programEnv(env) };
   return new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
     execFile(process.execPath, all, options, (error, stdout, stderr) => {
       resolve({ code: error ? error.code : 0, stdout, stderr });

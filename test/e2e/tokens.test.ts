@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { startPoolProgram } from "../support/pool-program.ts";
 import { bearer, descendants, startHttp, startStdio, temporaryDataDir } from "../support/program.ts";
 
-const onWasm = ["--kernel", "wasm", "--warm", "0"];
+const onWasm = ["--kernel", "wasm"];
 const cell = (headers: Record<string, string>) => ({
   method: "POST",
   headers: { "content-type": "application/json", ...headers },
@@ -37,12 +37,13 @@ test("tokens can be set by a file or a variable, and then no other one is taken"
   const dataDir = temporaryDataDir();
   const file = join(dataDir, "tokens");
   writeFileSync(file, "# tenants\nann=a-token-of-some-length\n\nbob=another-token-of-some-length\n", { mode: 0o600 });
-  const env = { CELLWRIGHT_AUTH_TOKEN: "a-third-token-of-some-length" };
-  const server = await startHttp({ args: [...onWasm, "--auth-token-file", file], env, dataDir });
+  const third = "a-third-token-of-some-length";
+  const env = { CELLWRIGHT_AUTH_TOKEN: `${third},@${file}` };
+  const server = await startHttp({ args: onWasm, env, dataDir });
   expect(server.token).toBeUndefined();
   const status = async (token: string) =>
     (await fetch(new URL("/jupyter_sandbox", server.url), cell(bearer(token)))).status;
-  for (const token of ["a-token-of-some-length", "another-token-of-some-length", env.CELLWRIGHT_AUTH_TOKEN]) {
+  for (const token of ["a-token-of-some-length", "another-token-of-some-length", third]) {
     expect(await status(token)).toBe(200);
   }
   expect(await status("ann=a-token-of-some-length")).toBe(401);
@@ -56,7 +57,7 @@ test.each([
   const dataDir = temporaryDataDir();
   const file = join(dataDir, "tokens");
   writeFileSync(file, content);
-  const starting = startHttp({ args: [...onWasm, "--auth-token-file", file], dataDir });
+  const starting = startHttp({ args: [...onWasm, "--auth-token", `@${file}`], dataDir });
   await expect(starting).rejects.toThrow(sentence);
   await expect(starting).rejects.not.toThrow("spaced-out");
 });
@@ -68,7 +69,7 @@ test("--insecure wants none", async () => {
 });
 
 test("a pool makes a token for its sandboxes, which nobody sees among processes, and what is in front finds it", async () => {
-  const pool = await startPoolProgram({ count: 1, args: ["--kernel", "wasm", "--warm", "0"] });
+  const pool = await startPoolProgram({ count: 1, args: ["--kernel", "wasm"] });
   const { token = "" } = pool;
   expect(token).toMatch(/^[\w-]{43}$/);
   const [url = ""] = pool.urls;
@@ -81,7 +82,7 @@ test("a pool makes a token for its sandboxes, which nobody sees among processes,
 
 test("a token that a pool was given as a flag is not handed on as one", async () => {
   const secret = "a-token-that-was-a-flag";
-  const args = ["--kernel", "wasm", "--warm", "0", "--auth-token", secret];
+  const args = ["--kernel", "wasm", "--auth-token", secret];
   const pool = await startPoolProgram({ count: 1, args });
   expect(pool.token).toBeUndefined();
   for (const pid of descendants(pool.pid)) expect(commandLine(pid)).not.toContain(secret);

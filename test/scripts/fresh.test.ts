@@ -13,14 +13,14 @@ describe("npm run fresh", () => {
   test.each([[["--user", "nobody"]], [["stop"]], [["--users"]]])("%j is answered with what was expected", (args) => {
     const { status, stderr } = fresh(args);
     expect(status).toBe(2);
-    expect(stderr).toContain("Expected: [start] [test] [--user root|someone]");
+    expect(stderr).toContain("Expected: [container:]start, test or contract, or image, [--user root|someone]");
   });
 
   test("says why there is no such machine, and fails unless it is optional", () => {
     const asOrdinaryUser = ["--import", "data:text/javascript,process.getuid = () => 1000"];
     const { status, stderr } = fresh([], asOrdinaryUser);
     expect(status).toBe(1);
-    expect(stderr).toBe("fresh: no fresh machine can be made here: it needs root on Linux.\n");
+    expect(stderr).toBe("fresh: cannot create a fresh machine here: it needs root on Linux.\n");
     expect(fresh(["--optional"], asOrdinaryUser).status).toBe(0);
   });
 });

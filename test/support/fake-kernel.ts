@@ -83,7 +83,7 @@ export function createFakeKernel(world = { changed: false }): FakeKernel {
   }
 
   return {
-    info: { provider: "fake", language: "python", description: "Fake kernel", walls: [] },
+    info: { provider: "fake", language: "python", description: "Fake kernel", layers: [] },
     closed,
     execute,
     interrupt: async () => interruptCell?.(),
@@ -112,7 +112,7 @@ export function createFakeProvider({ startMs = 0 } = {}): FakeProvider {
     name: "fake",
     kernels,
     world,
-    list: async () => [{ provider: "fake", language: "python", description: "Fake kernel", walls: [] }],
+    list: async () => [{ provider: "fake", language: "python", description: "Fake kernel", layers: [] }],
     async start(_spec, { signal }) {
       if (startMs > 0) await pause(startMs);
       signal.throwIfAborted();

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "./program.ts";
+import { until } from "./until.ts";
 
 /** A cell in three parts: whoever watches its folder knows when it is in the first, and lets it into the others. */
 export const gatedCell = [

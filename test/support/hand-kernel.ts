@@ -23,7 +23,7 @@ export function createHandProvider(): HandProvider {
       close = resolve;
     });
     return {
-      info: { provider: "hand", language: "python", description: "Hand-driven kernel", walls: [] },
+      info: { provider: "hand", language: "python", description: "Hand-driven kernel", layers: [] },
       closed,
       async *execute(_code, { variables } = {}) {
         provider.given = variables;

@@ -1,7 +1,7 @@
 /** The ways to isolate that this machine may have. A suite runs on each; one that does not work here is skipped by name. */
 
-import { tryIsolation } from "../../src/jail/isolation.ts";
-import type { Isolation, Launcher, Tier } from "../../src/jail/jail.ts";
+import { tryIsolation } from "../../src/isolation/isolation.ts";
+import type { Isolation, Launcher, Tier } from "../../src/isolation/jail.ts";
 import { describeFound } from "./requirements.ts";
 
 const ways: { name: string; tier: Tier; kind: Launcher["kind"] }[] = [
@@ -23,5 +23,16 @@ export function describeWithIsolations(
     if (!tiers.includes(tier)) continue;
     const result = "obstacle" in isolation ? { reason: isolation.obstacle } : { found: isolation };
     describeFound<Isolation>(name, result, { title: `${title} (${name})`, suite: (working) => suite(working, name) });
+  }
+}
+
+/** Once for each tier, as `--jail` names them: by the best way to it that works here. */
+export function describeWithTiers(title: string, suite: (tier: Tier) => void): void {
+  for (const tier of ["namespaces", "landlock"] as const) {
+    const tried = found.filter((way) => way.tier === tier).map(({ isolation }) => isolation);
+    const reason = tried.map((isolation) => ("obstacle" in isolation ? isolation.obstacle : "")).join("; ");
+    const works = tried.some((isolation) => !("obstacle" in isolation));
+    const result = works ? { found: tier } : { reason };
+    describeFound<Tier>(tier, result, { title: `${title} (${tier})`, suite });
   }
 }

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { until } from "./until.ts";
 
 export interface TestJupyterServer {
   /** Without the token. */
@@ -74,14 +74,16 @@ export async function startJupyterServer(
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
     await exited;
   };
-  for (;;) {
-    if (child.exitCode !== null) throw new Error(`The Jupyter server did not start:\n${said}`);
-    const answer = await fetch(`${url}/api/kernels`, { headers: { Authorization: `token ${token}` } }).catch(
-      () => undefined,
-    );
-    if (answer?.ok) break;
-    await pause(50);
-  }
+  await until(
+    "the Jupyter server to answer",
+    async () => {
+      if (child.exitCode !== null) throw new Error(`The Jupyter server did not start:\n${said}`);
+      const headers = { Authorization: `token ${token}` };
+      const answer = await fetch(`${url}/api/kernels`, { headers }).catch(() => undefined);
+      return answer?.ok === true;
+    },
+    110_000,
+  );
   return {
     url,
     token,

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { onTestFinished } from "vitest";
 import { freePorts } from "./free-ports.ts";
-import { type AtEnd, descendants, madeToken, programPath, temporaryDataDir } from "./program.ts";
+import { type AtEnd, descendants, madeToken, programEnv, programPath, temporaryDataDir } from "./program.ts";
 
 export interface PoolProgram {
   ports: number[];
@@ -37,7 +37,7 @@ export async function startPoolProgram({
     [programPath, "pool", "--ports", ports.join(","), "--data-dir", dataDir, ...args],
     {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "" },
+      env: programEnv({}),
     },
   );
   let stdout = "";

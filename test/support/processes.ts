@@ -1,13 +1,16 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { basename } from "node:path";
 
 /**
  * Processes on Linux that have to do with a folder: it is in their command, they have a file of it open, or their jail
- * shows them something in it. So a server, its zygotes and the kernels that these forked.
+ * shows them something in it. So a server, its zygotes and the kernels that these forked. The folder's name has to be
+ * unique: what a jail shows is known by its path in a file system, which is another one where /tmp is a mount.
  */
 export function processesOf(folder: string): number[] {
+  const name = basename(folder);
   return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .filter((pid) => traces(pid).some((trace) => trace.includes(folder)))
+    .filter((pid) => /^\d+$/.test(pid) && Number(pid) !== process.pid)
+    .filter((pid) => traces(pid).some((trace) => trace.includes(name)))
     .map(Number);
 }
 

@@ -12,6 +12,7 @@ import { onTestFinished } from "vitest";
 import { linkTestCache, programPath } from "./paths.ts";
 
 export { programPath } from "./paths.ts";
+export { until } from "./until.ts";
 
 /** Clients of all protocol eras that users have. */
 export const clientKinds = ["v1", "v2 legacy", "v2 modern"] as const;
@@ -199,8 +200,9 @@ function readReply(result: {
   };
 }
 
-function programEnv(extra: Record<string, string>): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...extra };
+/** Without a kernel in advance: a server starts two for one session then, which is most of what a test costs. */
+export function programEnv(extra: Record<string, string>): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", CELLWRIGHT_WARM: "0", ...extra };
 }
 
 /** All processes below one, on Linux; to see that none is left. */
@@ -222,18 +224,5 @@ export function isAlive(pid: number): boolean {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;
-  }
-}
-
-/** Waits until a condition holds; fails with what was waited for. */
-export async function until(
-  what: string,
-  condition: () => boolean | Promise<boolean>,
-  timeoutMs = 10_000,
-): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -1,10 +1,10 @@
 import { realpathSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { findIsolation } from "../../src/jail/isolation.ts";
-import type { EnvironmentsConfig } from "../../src/kernels/jupyter/environments/environment.ts";
-import { Remembered } from "../../src/kernels/jupyter/environments/remembered.ts";
-import { type VouchOptions, vouch } from "../../src/kernels/jupyter/environments/vouch.ts";
+import { findIsolation } from "../../src/isolation/isolation.ts";
+import type { EnvironmentsConfig } from "../../src/kernels/local/environments/environment.ts";
+import { Remembered } from "../../src/kernels/local/environments/probe/remembered.ts";
+import { type VouchOptions, vouch } from "../../src/kernels/local/environments/vouch.ts";
 import { createLog } from "../../src/log.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -23,6 +23,11 @@ export type TestPython = keyof typeof pythons;
 export function testPython(which: TestPython): string {
   const { variable, usual } = pythons[which];
   return process.env[variable] ?? usual;
+}
+
+/** The folder of its environment, as callers name one. */
+export function testEnvironment(which: TestPython): string {
+  return dirname(dirname(testPython(which)));
 }
 
 /** What code may touch, as options would say it. */

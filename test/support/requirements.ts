@@ -5,7 +5,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, test } from "vitest";
-import type { Isolation } from "../../src/jail/jail.ts";
+import type { Isolation } from "../../src/isolation/jail.ts";
 import { type TestPython, testPython } from "./pythons.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -104,7 +104,7 @@ function findBubblewrap(): Found {
 let knownIsolation: Isolation | { obstacle: string } | undefined;
 
 /** Whether `--jail auto` gives code paths of its own, such as /workspace, and its own network: not without namespaces. */
-export function isApart(): boolean {
+export function hasNamespaces(): boolean {
   const found = isolationHere();
   return "tier" in found && found.tier === "namespaces";
 }
@@ -116,7 +116,7 @@ function findIsolation(): Found {
 
 /** As the program finds it: a finder cannot wait for it. */
 function isolationHere(): Isolation | { obstacle: string } {
-  const file = pathToFileURL(join(root, "dist/jail/isolation.js"));
+  const file = pathToFileURL(join(root, "dist/isolation/isolation.js"));
   const script = `console.log(JSON.stringify(await (await import("${file}")).findIsolation("auto")))`;
   if (!knownIsolation) {
     const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
