@@ -1,20 +1,11 @@
 // What the server starts outside of jails: environments and programs that callers, code or file tools could choose or
 // change. A planted program leaves a mark at a path that no jail shows, so a mark means that it ran outside.
 import { spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { environment, LIMITS, LOCAL, startLocal } from "./local-stage.mjs";
-import { descendants, startHttp, startStdio } from "./server.mjs";
+import { commandOf, descendants, startHttp, startStdio } from "./server.mjs";
 import { tokens } from "./stage.mjs";
 import { JAILED, tier } from "./tier.mjs";
 
@@ -238,7 +229,7 @@ const s5b = {
       "import sys, site\nprint(sys.flags.isolated, sys.flags.no_user_site, site.ENABLE_USER_SITE)",
     );
     expect(/1 1 (False|None)/.test(text), short(text));
-    const lines = descendants(server.pid).map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0"));
+    const lines = descendants(server.pid).map(commandOf);
     const zygote = lines.find((words) => words.some((word) => word.endsWith("zygote.py")));
     expect(zygote?.includes("-I"), `the zygote is not isolated: ${zygote}`);
   },

@@ -13,17 +13,22 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { moveIntoOverlay } from "../../dist/kernels/jupyter/install/overlay.js";
+import { moveIntoOverlay } from "../../dist/kernels/local/packages/overlay.js";
 import { expect, protects, proves, randomFlag, short, sleep, timed, until } from "./case.mjs";
 import { asFake } from "./local-forgery.mjs";
 import { forPython, LIMITS, startLocal } from "./local-stage.mjs";
 import { isAlive, rssMb } from "./server.mjs";
-import { isApart, JAILED, tier } from "./tier.mjs";
+import { hasNamespaces, JAILED, tier } from "./tier.mjs";
 
 const DISK_MB = 64;
 
-/** A server of the case's own that dies when it holds more than so much, with a neighbour in it. */
+/**
+ * A server of the case's own that dies when it holds more than so much, with a neighbour in it.
+ * @param {import("./stage.mjs").Stage} stage
+ * @param {{ heapMb?: number, args?: string[], jail?: string, env?: NodeJS.ProcessEnv, launcher?: string[], dataDir?: string }} [how]
+ */
 async function serverWith(stage, { heapMb, args = [], jail = tier, ...more } = {}) {
+  /** @type {NodeJS.ProcessEnv} */
   const env = { TMPDIR: mkdtempSync(join(stage.folder, "tmp-")), ...more.env };
   if (heapMb) env.NODE_OPTIONS = `--max-old-space-size=${heapMb}`;
   const server = await startLocal({ ...more, args: ["--jail", jail, ...LIMITS, ...args], env });
@@ -100,7 +105,7 @@ const a2 = forPython({
     const ran = replies.filter(({ text }) => text.includes(String(LISTS)));
     expect(ran.length >= 1, `none of them ran: ${short(replies[0].text)}`);
     expect(
-      replies.every((reply) => ran.includes(reply) || /already has|running|waiting for its turn/.test(reply.text)),
+      replies.every((reply) => ran.includes(reply) || /already has|running|queued behind/.test(reply.text)),
       `neither run nor refused: ${replies.map(({ text }) => short(text)).join("; ")}`,
     );
 
@@ -112,7 +117,7 @@ const a2 = forPython({
         server.run("1", { session_id: other.session, wait_s: 0 }, { timeout: 120_000 }),
       ),
     );
-    const refused = many.filter(({ text }) => text.includes("kernel_busy") || text.includes("cells that wait or run"));
+    const refused = many.filter(({ text }) => text.includes("kernel_busy") || text.includes("queued or running cells"));
     protects(refused.length > 0 && refused.length < 200, `${refused.length} of 200 queued cells were refused`);
     await busy;
     await server.expectWell();
@@ -268,7 +273,7 @@ const a8 = [
       const server = await serverWith(stage, { launcher: NO_CGROUP, args });
       expect(/memory: rlimit/.test(server.stderr()), "there is a memory cgroup after all");
       // Without namespaces there is no file system in memory that is the session's own.
-      const tried = Object.entries(hogs).filter(([name]) => isApart || name !== "files in memory");
+      const tried = Object.entries(hogs).filter(([name]) => hasNamespaces || name !== "files in memory");
       for (const [name, code] of tried) {
         const { session } = await server.run(":", { language: "bash" });
         const reply = await server.run(code, { session_id: session, language: "bash", timeout_s: 60 });

@@ -4,12 +4,11 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
-import { createDownloads } from "../../dist/kernels/wasm/packages/downloads.js";
+import { createDownloads } from "../../dist/kernels/wasm/packages/build/downloads.js";
 import { findSources } from "../../dist/kernels/wasm/sources.js";
 import { createLog } from "../../dist/log.js";
-import { defaultOptions } from "../../dist/options.js";
-import { findHostFile } from "../../dist/tools/compat/jupyter-interpreter-upload.js";
-import { expect, proves, randomFlag, short } from "./case.mjs";
+import { findHostFile } from "../../dist/toolsets/jupyter-interpreter-mcp/upload.js";
+import { expect, portOf, proves, randomFlag, short } from "./case.mjs";
 import { makeDataDir, programPath, startHttp, startStdio } from "./server.mjs";
 import { tokens } from "./stage.mjs";
 
@@ -72,7 +71,7 @@ const s2 = {
 const s11 = {
   id: "S11",
   class: "S5",
-  what: "two tenants with the same session name in a pool with --plain-names",
+  what: "two tenants with the same session name in a pool that knows sessions by their names",
   async probe(stage) {
     const { front } = await this.pool(stage);
     const secret = randomFlag();
@@ -95,7 +94,7 @@ const s11 = {
     const token = randomFlag();
     const sandbox = await serve(stage, { env: { CELLWRIGHT_AUTH_TOKEN: token } });
     const front = await serve(stage, {
-      args: ["--kernel", "pool", "--plain-names", "--pool-url", new URL(sandbox.url).origin],
+      args: ["--toolset", "code-interpreter-lb", "--pool-url", new URL(sandbox.url).origin],
       env: {
         CELLWRIGHT_POOL_TOKEN: token,
         CELLWRIGHT_AUTH_TOKEN: Object.entries(tokens)
@@ -113,14 +112,14 @@ const s13 = {
   what: "upload_file_path of a served toolset: files below the server's working directory",
   async probe() {
     for (const path of [join(process.cwd(), "package.json"), "/etc/passwd", "/proc/self/environ"]) {
-      const found = await findHostFile(path, { options: defaultOptions(), local: false });
-      expect(found.error?.includes("--allowed-dir"), `${path}: ${q(found)}`);
+      const found = await findHostFile(path, { own: { allowedDir: [], allowAll: false }, local: false });
+      expect("error" in found && found.error.includes("--allowed-dir"), `${path}: ${q(found)}`);
     }
   },
   async control() {
     const path = join(process.cwd(), "package.json");
-    const found = await findHostFile(path, { options: defaultOptions(), local: true });
-    proves(found.path === path, q(found));
+    const found = await findHostFile(path, { own: { allowedDir: [], allowAll: false }, local: true });
+    proves("path" in found && found.path === path, q(found));
     return "a client on this machine may";
   },
 };
@@ -233,7 +232,7 @@ async function listen(stage, handle) {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${server.address().port}/`;
+  return `http://127.0.0.1:${portOf(server)}/`;
 }
 
 const title = "\u001b]0;owned\u0007\u001b[2J\u001b[6n";

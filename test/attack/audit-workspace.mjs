@@ -117,6 +117,7 @@ async function tryTools(session, content, { links = false } = {}) {
     ...[".vscode/tasks.json", ".mcp.json", ".claude/settings.json", ".envrc", ".npmrc", ".gitmodules", ".Envrc"],
     ...(links ? ["g/config", "g/hooks/x", "v/tasks.json"] : []),
   ];
+  /** @type {any[][]} names and arguments of tools */
   const calls = [
     ...paths.map((path) => ["write_file", { path, content }]),
     ...["user", "[core]"].map((old_text) => ["edit_file", { path: ".git/config", old_text, new_text: content }]),
@@ -149,6 +150,7 @@ const s3 = {
     const session = await stage.session(server);
     const content = startupLine(marker);
     const byLink = site.replace(".venv", "other");
+    /** @type {any[][]} names and arguments of tools */
     const calls = [
       ["write_file", { path: `${site}/e.pth`, content }],
       ["write_file", { path: `${byLink}/e.pth`, content }],

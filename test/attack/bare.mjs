@@ -1,5 +1,7 @@
 // Pyodide in a Deno that may do everything: the probes of a case run here with every wall taken away.
 // deno run --allow-all bare.mjs PYODIDE_DIR WORKSPACE SNAPSHOT; one JSON line in, { id, code }, one line out, { id, text }.
+// Its types are not among ours.
+const { Deno } = /** @type {any} */ (globalThis);
 const [pyodideDir, workspaceDir, snapshotFile] = Deno.args;
 const { loadPyodide } = await import(`file://${pyodideDir}/pyodide.mjs`);
 const python = await startPython();

@@ -18,6 +18,19 @@ export const subWorker = (code, options = "") => `return await new Promise((reso
  * Cellwright only: they are known not to work in a bare kernel either, or would do harm there.
  *
  * A way succeeds if the flag or `GOT` comes out, if somebody reached the canary, or if `effect` says so.
+ *
+ * @param {Attempt} attempt
+ *
+ * @typedef {import("./stage.mjs").Stage} Stage
+ * @typedef {(place: any) => Record<string, string>} Ways by name; what they use of the place is theirs
+ * @typedef {object} Attempt
+ * @property {string} id
+ * @property {string} what
+ * @property {(stage: Stage, place: any) => object} [prepare]
+ * @property {Ways} ways
+ * @property {Ways} [hopes]
+ * @property {(place: any, session: { workspace: string }) => boolean} [effect]
+ * @property {(stage: Stage) => string | undefined} [needs]
  */
 export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, needs }) {
   return {

@@ -29,6 +29,9 @@ export function randomFlag() {
   return `flag${randomBytes(9).toString("hex")}`;
 }
 
+/** @param {{ address(): unknown }} server that listens on a port */
+export const portOf = (server) => /** @type {import("node:net").AddressInfo} */ (server.address()).port;
+
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function until(what, condition, timeoutMs = 10_000) {
@@ -57,9 +60,9 @@ export async function inLanes(items, lanes, work) {
 /** Waits for all of them, then fails with the first that failed: nothing runs on into the next case. */
 export async function all(promises) {
   const ends = await Promise.allSettled(promises);
-  const failed = ends.find(({ status }) => status === "rejected");
+  const failed = ends.find((end) => end.status === "rejected");
   if (failed) throw failed.reason;
-  return ends.map(({ value }) => value);
+  return ends.map((end) => end.status === "fulfilled" && end.value);
 }
 
 export function short(text, chars = 160) {

@@ -8,6 +8,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { findSources } from "../../dist/kernels/wasm/sources.js";
+import { portOf } from "./case.mjs";
 
 const { denoFile, pyodideDir, versions } = findSources();
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/", import.meta.url));
@@ -155,7 +156,7 @@ export class Canary {
     server.listen(where);
     await once(server, "listening");
     this.#closers.push(() => new Promise((resolve) => server.close(resolve)));
-    return server.address().port;
+    return portOf(server);
   }
 
   async #bind(port, host) {
@@ -169,7 +170,7 @@ export class Canary {
     });
     socket.bind(port, host);
     await once(socket, "listening");
-    this.#closers.push(() => new Promise((resolve) => socket.close(resolve)));
-    return socket.address().port;
+    this.#closers.push(() => new Promise((resolve) => socket.close(() => resolve(undefined))));
+    return portOf(socket);
   }
 }

@@ -308,7 +308,7 @@ const d51 = {
     spawnSync("mkfifo", [join(folder, "fifo")]);
     const blocked = spawnSync("cat", [join(folder, "fifo")], { timeout: 700 });
     rmSync(folder, { recursive: true });
-    proves(blocked.error?.code === "ETIMEDOUT", "reading a FIFO does not block");
+    proves(String(blocked.error).includes("ETIMEDOUT"), "reading a FIFO does not block");
     return "a plain read gets the flag, and blocks on a FIFO";
   },
 };

@@ -21,7 +21,11 @@ const initialize = q({
 });
 const accept = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 
-/** A request as bytes would have it: any header, any body. */
+/**
+ * A request as bytes would have it: any header, any body.
+ * @param {{ port: number }} server
+ * @param {{ method?: string, path?: string, headers?: object, body?: string | Buffer, token?: string }} [what]
+ */
 function send(server, { method = "POST", path = "/mcp", headers = {}, body = initialize, token = tokens.alice } = {}) {
   return new Promise((resolve, reject) => {
     const authorization = token ? { authorization: `Bearer ${token}` } : {};
@@ -134,6 +138,7 @@ const c39 = {
   what: "evil Origin, rebinding Host, no token, wrong token, token in the URL",
   async probe(stage) {
     const server = await stage.server("http");
+    /** @type {[what: Parameters<typeof send>[1], status: number][]} */
     const cases = [
       [{ headers: { origin: "https://evil.example" } }, 403],
       [{ headers: { origin: "null" } }, 403],

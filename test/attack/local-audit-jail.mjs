@@ -12,7 +12,7 @@ import { makeVenv } from "./audit-env.mjs";
 import { all, expect, protects, proves, short, until } from "./case.mjs";
 import { forBoth, forPython, inPython, LIMITS, sessionIn, startLocal, tryAll } from "./local-stage.mjs";
 import { descendants, startStdio } from "./server.mjs";
-import { isApart, JAILED, triedTier } from "./tier.mjs";
+import { hasNamespaces, JAILED, triedTier } from "./tier.mjs";
 
 const q = JSON.stringify;
 const NO_JAIL = ["--jail", "none"];
@@ -251,18 +251,18 @@ const h2 = forPython({
   id: "H2",
   class: "H1",
   what: "the browser's jail has a filter of system calls, in all its processes",
-  needs: () => (isApart ? (findBrowser() ? undefined : "there is no Chromium") : NO_BROWSER_JAIL),
+  needs: () => (hasNamespaces ? (findBrowser() ? undefined : "there is no Chromium") : NO_BROWSER_JAIL),
   async probe() {
     const isolation = await triedTier();
     const counts = await all(
-      ["jail", "double"].map(async (walls) => {
-        const around = { walls, isolation };
-        const browser = await startBrowser(findBrowser(), { around, memoryMb: 1500, log: createLog("silent") });
+      /** @type {const} */ (["jail", "double"]).map(async (kind) => {
+        const sandbox = { kind, isolation };
+        const browser = await startBrowser(findBrowser(), { sandbox, memoryMb: 1500, log: createLog("silent") });
         try {
           const own = descendants(process.pid).filter((pid) => isBrowser(pid));
-          proves(own.length > 0, `no process of the browser was seen (${walls})`);
-          for (const pid of own) expect(seccompOf(pid) === 2, `a browser's process has no filter (${walls})`);
-          return `${walls}: ${own.length}`;
+          proves(own.length > 0, `no process of the browser was seen (${kind})`);
+          for (const pid of own) expect(seccompOf(pid) === 2, `a browser's process has no filter (${kind})`);
+          return `${kind}: ${own.length}`;
         } finally {
           browser.kill("the case is over");
           await browser.closed;

@@ -5,11 +5,11 @@ import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { PROXY_PORT } from "../../dist/jail/jail.js";
-import { openProxy } from "../../dist/jail/proxy.js";
-import { findPlaces } from "../../dist/kernels/jupyter/install/places.js";
+import { PROXY_PORT } from "../../dist/isolation/jail.js";
+import { openProxy } from "../../dist/isolation/network/proxy.js";
+import { findPlaces } from "../../dist/kernels/local/packages/places.js";
 import { createLog } from "../../dist/log.js";
-import { expect, protects, proves, randomFlag, short } from "./case.mjs";
+import { expect, portOf, protects, proves, randomFlag, short } from "./case.mjs";
 import {
   environment,
   forBoth,
@@ -22,7 +22,7 @@ import {
   tryAll,
 } from "./local-stage.mjs";
 import { programPath, startHttp } from "./server.mjs";
-import { isApart, JAILED } from "./tier.mjs";
+import { hasNamespaces, JAILED } from "./tier.mjs";
 
 const q = JSON.stringify;
 /** Beside the environment of the tests: `scripts/setup.mjs test` puts it there. */
@@ -134,7 +134,7 @@ print(subprocess.run(["find", ${q(above)}, "-type", "f", "-exec", "cat", "{}", "
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address();
+  const port = portOf(server);
   await new Promise((resolve) => server.close(resolve));
   return port;
 }
@@ -146,12 +146,12 @@ async function website(stage) {
     server.closeAllConnections();
     server.close();
   });
-  return server.address().port;
+  return portOf(server);
 }
 
 const HELD = 200;
 /** Opens all the connections to its proxy that one session can, as directly as the tier lets it, and keeps them. */
-const way = isApart
+const way = hasNamespaces
   ? { family: "AF_UNIX", address: '"/run/proxy/socket"' }
   : { family: "AF_INET", address: `("127.0.0.1", ${PROXY_PORT})` };
 const hoard = `import socket
@@ -166,7 +166,7 @@ for turn in range(${HELD}):
     except OSError as error:
         told += repr(error)
     held.append(connection)
-print(told.count("from the site"), "answers;", told.count("connections of this session are open"), "refusals")`;
+print(told.count("from the site"), "answers;", told.count("open connections, which is the limit"), "refusals")`;
 
 const a7 = forPython({
   id: "A7",
@@ -271,7 +271,7 @@ const h10 = forPython({
         server.closeAllConnections();
         server.close();
       });
-      return `http://127.0.0.1:${server.address().port}/simple/`;
+      return `http://127.0.0.1:${portOf(server)}/simple/`;
     };
     const own = { PIP_INDEX_URL: await serve("9.9"), PIP_EXTRA_INDEX_URL: await serve("1.0"), ...env };
     const { indexes, strategy } = await findPlaces({ env: own }, []);

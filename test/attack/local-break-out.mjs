@@ -1,7 +1,7 @@
 // Cases of one form for kernels that are processes: many ways to one goal, tried behind the walls and without them.
 import { expect, NeedsRoot, proves, short, until } from "./case.mjs";
 import { attackerIn, forBoth, tryAll } from "./local-stage.mjs";
-import { isApart } from "./tier.mjs";
+import { hasNamespaces } from "./tier.mjs";
 
 const isRoot = process.getuid?.() === 0;
 
@@ -39,7 +39,7 @@ export function breakOut(attempt) {
       const hits = stage.canary.hits;
       const { told, isComplete, reply } = await tryAll(session, tries);
       const through = Object.keys(told).filter((name) => leaks(told[name], place));
-      const open = through.filter((name) => !isApart && name in openOnLandlock);
+      const open = through.filter((name) => !hasNamespaces && name in openOnLandlock);
       const broken = through.filter((name) => !open.includes(name));
       expect(broken.length === 0, broken.map((name) => `${name} got through: ${short(told[name], 200)}`).join("; "));
       // Of what is open only the mark of its success may have come out, and no secret.

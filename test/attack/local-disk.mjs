@@ -165,7 +165,7 @@ const b29 = forBoth((language) => ({
     spawnSync("mkfifo", [join(folder, "fifo")]);
     const blocked = spawnSync("cat", [join(folder, "fifo")], { timeout: 700 });
     rmSync(folder, { recursive: true });
-    proves(blocked.error?.code === "ETIMEDOUT", "reading a FIFO does not block");
+    proves(String(blocked.error).includes("ETIMEDOUT"), "reading a FIFO does not block");
     return "a plain read blocks on a FIFO";
   },
 }));

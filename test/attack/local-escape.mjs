@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { attackerIn, forPython, sessionIn, tryAll } from "./local-stage.mjs";
-import { descendants, isAlive } from "./server.mjs";
+import { commandOf, descendants, isAlive } from "./server.mjs";
 
 const q = JSON.stringify;
 
@@ -123,7 +123,9 @@ const a4 = breakOut({
   prepare(_, { neighbour, dataDir }) {
     const connection = JSON.parse(readFileSync(join(neighbour, "run/sockets/connection.json"), "utf8"));
     const folder = join(dataDir, "state/zygotes");
-    const [socket = ""] = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".sock"));
+    const [socket = ""] = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
+      name.endsWith(".sock"),
+    );
     return { key: connection.key, zygote: join(folder, socket) };
   },
   ways: ({ neighbour, sessions, key, zygote }) => ({
@@ -163,9 +165,7 @@ const x10 = {
     expect(isComplete, "the search ended early");
     for (const [name, text] of Object.entries(told))
       expect(!text.includes("GOT-THROUGH"), `${name} of the neighbour is in this kernel's memory`);
-    const zygote = descendants(server.pid).find((pid) =>
-      readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("zygote"),
-    );
+    const zygote = descendants(server.pid).find((pid) => commandOf(pid).some((word) => word.includes("zygote")));
     expect(zygote, "there is no zygote, so nothing was forked");
     expect(!readFileSync(`/proc/${zygote}/environ`, "utf8").includes(stage.flag), "the zygote has the server's keys");
   },

@@ -1,18 +1,39 @@
 # A kernel that turns on its own connection: says anything with its own key, or takes the place of its sockets.
-import hashlib, hmac, threading
+import hashlib
+import hmac
+import json
+import os
+import socket
+import struct
+import threading
+
 from ipykernel.kernelapp import IPKernelApp
 
 app = IPKernelApp.instance()
 kernel = app.kernel
-KEY = json.load(open(SOCKETS + "/connection.json"))["key"].encode()
+SOCKETS = os.path.dirname(app.connection_file)
+with open(SOCKETS + "/connection.json") as file:
+    KEY = json.load(file)["key"].encode()
 parent = kernel.get_parent("shell")
 
 
 def signed(kind, content, parent=parent, raw=None):
     """The frames of a message, as nobody but a kernel can sign them."""
-    header = {"msg_id": os.urandom(8).hex(), "msg_type": kind, "session": "x", "username": "x", "date": "", "version": "5.3"}
+    header = {
+        "msg_id": os.urandom(8).hex(),
+        "msg_type": kind,
+        "session": "x",
+        "username": "x",
+        "date": "",
+        "version": "5.3",
+    }
     about = parent["header"] if parent is not None and "header" in parent else parent
-    parts = [json.dumps(header).encode(), json.dumps(about, default=str).encode(), b"{}", raw or json.dumps(content).encode()]
+    parts = [
+        json.dumps(header).encode(),
+        json.dumps(about, default=str).encode(),
+        b"{}",
+        raw or json.dumps(content).encode(),
+    ]
     signature = hmac.new(KEY, b"".join(parts), hashlib.sha256).hexdigest().encode()
     return [b"<IDS|MSG>", signature, *parts]
 
@@ -27,7 +48,7 @@ def send_raw(frames):
 
 
 def reply(content, parent=parent, kind="execute_reply", channel=None):
-    identity = [one for one in kernel.get_parent("shell").get("idents", [])] or kernel._parent_ident.get("shell", [])
+    identity = list(kernel.get_parent("shell").get("idents", [])) or kernel._parent_ident.get("shell", [])
     stream = channel or kernel.shell_stream or kernel.shell_streams[0]
     identities = identity if isinstance(identity, list) else [identity]
     stream.send_multipart([*identities, *signed(kind, content, parent)])

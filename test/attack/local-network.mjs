@@ -1,7 +1,7 @@
 // Group A for local kernels and bash, third part: the network, sockets of the host, and the list of allowed hosts.
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { expect, proves, short } from "./case.mjs";
+import { expect, portOf, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { forBoth, inPython, LIMITS, sessionIn, startLocal, tryAll } from "./local-stage.mjs";
 import { JAILED } from "./tier.mjs";
@@ -174,7 +174,7 @@ async function listen(stage) {
   http.listen(0, "::");
   await once(http, "listening");
   stage.after(() => void http.close());
-  site.port = http.address().port;
+  site.port = portOf(http);
   return { site };
 }
 

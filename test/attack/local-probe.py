@@ -1,5 +1,17 @@
 # What probes in Python have at hand. Read in front of each of them; for both languages, so standard library only.
-import ctypes, fcntl, json, os, platform, signal, socket, stat, struct, subprocess, sys, time
+# ruff: noqa: F401
+import ctypes
+import fcntl
+import json
+import os
+import platform
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
 
 # Put together at run time, so that no source, traceback or echo has it.
 GOT = "-".join(["GOT", "THROUGH"])

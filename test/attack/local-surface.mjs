@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
 import { environment, forBoth, inPython, sessionIn } from "./local-stage.mjs";
-import { isApart } from "./tier.mjs";
+import { hasNamespaces } from "./tier.mjs";
 
 const q = JSON.stringify;
 /** What could leave the calling process changed is tried in one of its own. */
@@ -172,9 +172,11 @@ const a11 = forBoth((language) => ({
   async probe(stage) {
     const server = await stage.server("auto");
     const session = await sessionIn(stage, server, language);
-    const { text } = await session.run(isApart || language === "python" ? inPython(language, ownRights) : SHELL_RIGHTS);
+    const { text } = await session.run(
+      hasNamespaces || language === "python" ? inPython(language, ownRights) : SHELL_RIGHTS,
+    );
     // Only who has a right may give up the bound; with no new privileges it bounds nothing.
-    const bound = isApart || process.getuid?.() === 0 ? ["CapBnd"] : [];
+    const bound = hasNamespaces || process.getuid?.() === 0 ? ["CapBnd"] : [];
     for (const name of ["CapEff", "CapPrm", "CapInh", "CapAmb", ...bound])
       expect(text.includes(`'${name}': '0000000000000000'`), `${name} is not empty: ${short(text)}`);
     expect(text.includes("'NoNewPrivs': '1'") && text.includes("'Seccomp': '2'"), short(text));
@@ -187,7 +189,7 @@ const a11 = forBoth((language) => ({
     const [, uid] = /^as (\d+)$/m.exec(made.text) ?? [];
     const isOther = [...made.text.matchAll(/uid=(\d+)\(|^(\d+)$/gm)].some(([, one, other]) => (one ?? other) !== uid);
     expect(
-      uid !== undefined && (uid !== "0" || !isApart) && !isOther,
+      uid !== undefined && (uid !== "0" || !hasNamespaces) && !isOther,
       `a set-uid program has rights: ${short(made.text)}`,
     );
     const { mode } = statSync(join(session.workspace, "own-id"));

@@ -3,7 +3,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
 import { environment, forBoth, forPython, inPython, LIMITS, sessionIn, startLocal } from "./local-stage.mjs";
-import { isApart, JAILED } from "./tier.mjs";
+import { hasNamespaces, JAILED } from "./tier.mjs";
 
 const q = JSON.stringify;
 
@@ -61,11 +61,11 @@ const a16 = forBoth((language) => ({
       await one.run(inPython(language, `mark = ${q(stage.flag)}\n${leave}`));
       const found = await other.run(inPython(language, look));
       const isShared = found.whole.includes(stage.flag);
-      if (isShared && !isApart && name === "/dev/shm")
+      if (isShared && !hasNamespaces && name === "/dev/shm")
         stage.note(`${name}: shared memory can be opened by who knows its name; names cannot be listed`);
       else expect(!isShared, `${name} is shared between sessions`);
     }
-    if (!isApart) {
+    if (!hasNamespaces) {
       // Names are not to be had, whatever made them.
       const listed = await other.run(
         inPython(language, 'try: print(GOT, os.listdir("/dev/shm"))\nexcept OSError as error: print(error)'),

@@ -11,7 +11,7 @@ const callTool = (id, name, args) => request(id, "tools/call", { name, arguments
 /** A program whose lines we write ourselves, initialized by hand. */
 async function raw(stage, options = {}) {
   const program = spawnRaw({
-    args: ["--warm", "0", "--memory-mb", "256", "--max-request-mb", "16", ...(options.args ?? [])],
+    args: ["--warm", "0", "--memory-mb", "256", ...(options.args ?? [])],
   });
   stage.after(() => program.stop());
   const info = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
@@ -27,6 +27,7 @@ async function served(stage) {
   return "the well-formed twin is served";
 }
 
+/** @type {[line: string, code: number][]} */
 const malformed = [
   ["{ no json", -32700],
   ['{"jsonrpc":"2.0","id":2,"method":"tools/list"', -32700],

@@ -83,7 +83,7 @@ const x3 = {
       const others = [
         join(pyodideDir, "python_stdlib.zip"),
         join(pyodideDir, "planted"),
-        new URL("../../dist/kernels/wasm/host/worker.js", import.meta.url).pathname,
+        new URL("../../dist/kernels/wasm/deno/worker.js", import.meta.url).pathname,
       ];
       for (const path of [...places, ...others]) {
         for (const way of [

@@ -33,7 +33,9 @@ if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) {
 // The servers that do not notice our end are ended by a listener for it.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => process.exit(130));
 // A promise that nobody waits for any more, of a case that has failed, must not end the others.
-process.on("unhandledRejection", (error) => process.stderr.write(`nobody waited for: ${error?.stack ?? error}\n`));
+process.on("unhandledRejection", (error) => {
+  process.stderr.write(`nobody waited for: ${error instanceof Error ? error.stack : error}\n`);
+});
 
 const { Stage } = await import("./stage.mjs");
 const { localRecipes, whyNoLocal } = await import("./local-stage.mjs");
@@ -84,6 +86,7 @@ const passed = printReport(inOrder, {
 });
 process.exit(passed ? 0 : 1);
 
+/** @param {{ lanes: string[][], recipes?: object }} of */
 async function runLanes({ lanes, recipes }) {
   const loaded = await Promise.all(lanes.map(async (files) => (await all(files)).filter(isWanted)));
   const runs = loaded.map((cases, index) => {

@@ -93,6 +93,7 @@ export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() }
     dataDir,
     stderr: () => stderr,
     collect: () => child.kill("SIGUSR2"),
+    /** @param {{ token?: string, modern?: boolean }} [how] */
     async client({ token, modern = false } = {}) {
       const headers = token ? { authorization: `Bearer ${token}` } : {};
       const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
@@ -100,6 +101,7 @@ export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() }
       clients.push(client);
       return { ...client, mcpSession: transport.sessionId };
     },
+    /** @param {NodeJS.Signals} [signal] */
     async stop(signal = "SIGTERM") {
       await Promise.all(clients.splice(0).map((client) => client.close().catch(() => {})));
       if (child.exitCode === null && child.signalCode === null) {
@@ -152,6 +154,15 @@ export function descendants(pid) {
 function readChildren(pid) {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** The words of its command line; none if it has ended meanwhile. */
+export function commandOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   } catch {
     return [];
   }

@@ -22,13 +22,7 @@ const recipes = {
   none: (env) => startStdio({ args: ["--jail", "none", ...LIMITS], env }),
   http: (env) =>
     startHttp({
-      args: [
-        ...JAILED,
-        ...LIMITS,
-        "--max-request-mb",
-        "16",
-        ...Object.entries(tokens).flatMap(([n, t]) => ["--auth-token", `${n}=${t}`]),
-      ],
+      args: [...JAILED, ...LIMITS, ...Object.entries(tokens).flatMap(([n, t]) => ["--auth-token", `${n}=${t}`])],
       env,
     }),
 };
