@@ -1,4 +1,4 @@
-// Builds dist from src: compiles, copies what is not TypeScript, makes the program executable. No dependencies but tsc.
+// Builds dist from src: compiles, copies other files, makes the program executable. Depends only on tsc.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -21,15 +21,15 @@ const src = join(root, "src");
 const dist = join(root, "dist");
 const stamp = join(root, ".cache", "dist.sha256");
 
-/** Whether dist is missing or was built from other sources than these. */
+/** True if dist is missing or was built from other sources. */
 export function isStale() {
   return !existsSync(join(dist, "main.js")) || !existsSync(stamp) || readFileSync(stamp, "utf8") !== sourceHash();
 }
 
-/** Returns the compiler's complaints, or undefined when dist is new. A failed build leaves the old dist alone. */
+/** Returns the compiler's errors, or undefined on success. A failed build keeps the old dist. */
 export function build() {
   const hash = sourceHash();
-  // Built beside dist and swapped in at the end, so that a server or test that is running never sees half of it.
+  // Built in another folder and swapped in, so that running servers and tests never see a partial build.
   const fresh = join(root, `.cache/dist-${process.pid}`);
   const old = `${fresh}-old`;
   try {

@@ -12,7 +12,7 @@ for (const { name, version, owner } of missingBinaries(lock.packages)) {
   lock.packages[`node_modules/${name}`] = entry(name, version, owner);
   console.log(`added ${name} ${version}`);
 }
-// npm's own order, so that its next change of the file is a small one.
+// npm's order, to keep its next diff small.
 const sorted = Object.entries(lock.packages).sort(([one], [other]) => one.localeCompare(other, "en"));
 writeFileSync(file, `${JSON.stringify({ ...lock, packages: Object.fromEntries(sorted) }, undefined, 2)}\n`);
 
@@ -25,8 +25,8 @@ function missingBinaries(packages) {
 }
 
 /**
- * What npm would write. A registry that has the package says it all; otherwise its name says the platform, and the
- * checksum is left out: a machine of that platform installs the exact version, unchecked.
+ * The entry that npm would write, from the registry if it has the package. Otherwise the platform comes from the name,
+ * and the checksum is missing: that platform installs the exact version, unverified.
  */
 function entry(name, version, owner) {
   const known = fromRegistry(name, version) ?? { ...platform(name), license: owner.license };

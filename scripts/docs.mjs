@@ -1,5 +1,5 @@
-// Writes the pages that say again what the code says: docs/{tools,options,errors}.md, .env.example and the tool table of
-// the README. With --check nothing is written, and stale files are named with exit code 1.
+// Generates docs/{tools,options,errors}.md, .env.example and the README's table of tools from the code. With --check
+// nothing is written; stale files are listed, with exit code 1.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -14,8 +14,12 @@ if (isStale()) {
   if (complaints) fail(complaints);
 }
 const { errorCodes } = await load("errors.js");
-const { optionTable } = await load("options.js");
+const { optionTable } = await load("options/options.js");
+const { rowsOf } = await load("options/spec.js");
+const { toolsetNames } = await load("options/table.js");
+const { loadToolset } = await load("toolsets/index.js");
 const { toolGroups } = await load("tools/index.js");
+const toolsets = await Promise.all(toolsetNames.map(loadToolset));
 
 const pages = {
   "docs/tools.md": toolsPage(),
@@ -43,7 +47,7 @@ function toolsPage() {
 
 function toolSection({ name, description, input, readOnly, destructive }) {
   const schema = z.toJSONSchema(input, { io: "input" });
-  const notes = [readOnly && "Changes nothing.", destructive && "May destroy what cannot be had back."].filter(Boolean);
+  const notes = [readOnly && "Read-only.", destructive && "Destructive: cannot be undone."].filter(Boolean);
   const rows = Object.entries(schema.properties ?? {}).map(([argument, property]) => {
     const need = schema.required?.includes(argument) ? "required" : "optional";
     const fallback = property.default === undefined ? "" : ` (default ${code(JSON.stringify(property.default))})`;
@@ -58,11 +62,28 @@ function optionsPage() {
     `## ${group}`,
     table(["flag", "variable", "default", "meaning"], optionTable.filter((row) => row.group === group).map(optionRow)),
   ];
-  return page("Options", "src/options.ts", [
+  return page("Options", "src/options/table.ts", [
     "A flag beats its environment variable, that beats a line of the same name in an `--env-file`, and that beats the default. " +
       "Options marked † decide what code may touch and are not taken from an `--env-file`.",
     ...[...new Set(optionTable.map((row) => row.group))].flatMap(section),
+    ...toolsets.flatMap(toolsetSection),
   ]);
+}
+
+/** A toolset's own options, and its names for native ones. */
+function toolsetSection({ name, options, commandLine }) {
+  const rows = rowsOf(options);
+  const renamed = Object.entries(commandLine.aliases ?? {}).map(([option, { flags = [], env = [] }]) => {
+    const native =
+      optionTable.find((row) => row.name === option) ?? fail(`docs: ${name} renames ${option}, which is no option.\n`);
+    return `${[...flags, ...env].map(code).join(", ")} for ${code(native.flag)}`;
+  });
+  if (rows.length + renamed.length === 0) return [];
+  return [
+    `## With \`--toolset ${name}\``,
+    ...(rows.length > 0 ? [table(["flag", "variable", "default", "meaning"], rows.map(optionRow))] : []),
+    ...(renamed.length > 0 ? [`Also accepted: ${renamed.join("; ")}.`] : []),
+  ];
 }
 
 function optionRow({ flag, env, placeholder, default: fallback, help, secret, trusted, flagAliases, envAliases }) {
@@ -71,7 +92,7 @@ function optionRow({ flag, env, placeholder, default: fallback, help, secret, tr
   return [code(`${flag} ${placeholder}`.trim()) + (trusted ? " †" : ""), code(env), shownDefault(fallback), notes];
 }
 
-/** Words stand as they are, a value stands as code. */
+/** Descriptions as text, values as code. */
 function shownDefault(fallback) {
   return fallback === "" || fallback.includes(" ") ? fallback : code(fallback);
 }
@@ -110,7 +131,7 @@ function envExample() {
     `# ${help}`,
     `#${env}=${secret || fallback === "" || fallback.includes(" ") ? placeholder || "true" : fallback}`,
   ]);
-  const intro = `# ${generated("src/options.ts")}\n# Copy it, remove the # of what you set, and start with --env-file.`;
+  const intro = `# ${generated("src/options/table.ts")}\n# Copy it, remove the # of what you set, and start with --env-file.`;
   return `${intro}\n${lines.join("\n")}\n`;
 }
 

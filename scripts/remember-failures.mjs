@@ -1,11 +1,11 @@
-// Steps of the set-up that may fail without harm.
+// Optional steps of the setup.
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** A machine without network would try, wait and fail again before each run. CI always tries. */
+/** Without network, each run would wait for the same failure again. CI always retries. */
 const FAILURE_REMEMBERED_MS = 60 * 60_000;
 
-/** Wraps a step: says what it does, says why it failed and what follows from that, and lets it rest for a while then. */
+/** Wraps a step: reports it, reports a failure with its consequence, and does not retry for a while. */
 export function rememberFailures({ folder, say, consequence }) {
   return async (key, what, step) => {
     const note = join(folder, key);

@@ -1,11 +1,11 @@
-// Makes a fresh clone ready, as prestart and pretest: installs and builds what is missing or stale, and says so.
-// No dependencies, because it runs before there are any.
+// Prepares a fresh clone, as prestart and pretest: installs and builds what is missing or stale. No dependencies, because
+// it runs before they are installed.
 //
 //   node scripts/setup.mjs build    npm packages, dist
-//   node scripts/setup.mjs start    these, and the managed Python environment
-//   node scripts/setup.mjs test     npm packages, dist, and what the tests need of the machine
+//   node scripts/setup.mjs start    also the managed Python environment
+//   node scripts/setup.mjs test     npm packages, dist, and the tests' system requirements
 //
-// What cannot be had of Python and of the machine is said, not fatal.
+// A missing Python or system package is reported, but not fatal.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -18,8 +18,7 @@ import { prepareTestMachine } from "./test-machine.mjs";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const mode = process.argv[2];
 
-if (!["build", "start", "test"].includes(mode))
-  stop("say what for: `node scripts/setup.mjs start`, `test` or `build`.");
+if (!["build", "start", "test"].includes(mode)) stop("usage: node scripts/setup.mjs start|test|build");
 checkNode();
 installPackages();
 checkDeno();
@@ -52,18 +51,18 @@ function installPackages() {
   if (run.status !== 0) stop("`npm ci` failed; its message is above. Repair that and run the same command again.");
 }
 
-/** npm records what it installed last of all, so the record also tells an interrupted installation from a whole one. */
+/** npm writes this file last, so it is missing or stale after an interrupted installation. */
 function whyInstall() {
-  if (!existsSync(join(root, "node_modules/.package-lock.json"))) return "there are none yet";
+  if (!existsSync(join(root, "node_modules/.package-lock.json"))) return "none installed yet";
   const installed = readJson("node_modules/.package-lock.json").packages;
   const wanted = Object.entries(readJson("package-lock.json").packages).filter(([path]) => path !== "");
   const differs = wanted.find(([path, entry]) =>
     installed[path] ? installed[path].integrity !== entry.integrity : !entry.optional,
   );
-  return differs && `package-lock.json wants another ${differs[0].replace(/^.*node_modules\//, "")}`;
+  return differs && `package-lock.json needs another ${differs[0].replace(/^.*node_modules\//, "")}`;
 }
 
-/** A missing Deno is not fatal: the server still starts and says so for each session it cannot give a WASM kernel. */
+/** A missing Deno is not fatal: the server starts, and sessions without a WASM kernel report it. */
 function checkDeno() {
   const { platform, arch } = process;
   const musl = platform === "linux" && !process.report.getReport().header.glibcVersionRuntime;
@@ -85,11 +84,11 @@ function buildDist() {
   if (complaints) stop(`the build failed:\n${complaints}`);
 }
 
-/** Sessions run there instead of in WASM, which is what they go on with when this fails. */
+/** Sessions use it instead of WASM, which remains the fallback. */
 async function createManagedEnvironment() {
   if (!["", "0", undefined].includes(process.env.CELLWRIGHT_NO_ENV)) return;
-  const { parseOptions } = await import("../dist/options.js");
-  const { isManagedCreated } = await import("../dist/kernels/jupyter/environments/managed.js");
+  const { parseOptions } = await import("../dist/options/options.js");
+  const { isManagedCreated } = await import("../dist/kernels/local/environments/create/managed.js");
   const { dataDir } = parseOptions([], process.env, (path) => readFileSync(path, "utf8")).options;
   if (isManagedCreated(dataDir)) return;
   const what = "creating the managed Python environment, once (600 MB; CELLWRIGHT_NO_ENV=1 skips it)";

@@ -1,15 +1,18 @@
-// What the test suites need beyond npm packages: bubblewrap, Chromium, Pythons with ipykernel, Jupyter servers, and Python
-// clients in environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by name, with the
-// reason (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
+// What the test suites need beyond npm packages: programs of the system, Pythons with ipykernel, Jupyter servers, and
+// Python clients in environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by
+// name, with the reason (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
 import { spawn } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { basename, delimiter, join } from "node:path";
 import { rememberFailures } from "./remember-failures.mjs";
 
-/** Each is there when one of its commands is on the PATH, or its file exists. */
+/** Installed if one of the commands is on the PATH, or the file exists. */
 const systemPackages = [
   { name: "bubblewrap", commands: ["bwrap"], on: ["linux"] },
   { name: "chromium", commands: ["chromium", "chromium-browser", "google-chrome"], on: ["linux", "darwin"] },
+  { name: "openssl", commands: ["openssl"], on: ["linux"] },
+  // For `ip`, with which the attack gives itself a network of its own.
+  { name: "iproute2", commands: ["ip"], on: ["linux"] },
   { name: "jupyter-server", file: "/usr/lib/python3/dist-packages/jupyter_server", on: ["linux"] },
   ...["ipykernel", "matplotlib", "numpy", "pip"].map((name) => ({
     name: `python3-${name}`,
@@ -18,26 +21,26 @@ const systemPackages = [
   })),
 ];
 
-/** One environment each in .cache/test-python, from scripts/test-requirements: their dependencies exclude each other. */
+/** One environment each in .cache/test-python, from scripts/test-requirements: their dependencies conflict. */
 const pythonPrograms = ["fastmcp", "mcpo", "jupyter-server"];
 
-/** What the tests import. Compiling all of the environment takes three times as long, and nobody starts it but they. */
+/** Imported once to compile byte code. Compiling the whole environment would take three times as long. */
 const importedByTests =
   "import ipykernel.kernelapp, nbformat, pandas, matplotlib.pyplot, seaborn, plotly.express, altair, sympy, " +
   "bokeh.plotting, openpyxl, tqdm, kaleido, vl_convert, IPython.core.completer, matplotlib_inline.backend_inline";
 
-/** Bounds one download that hangs. Chromium is the largest, about 100 MB. */
+/** Timeout of one download. Chromium is the largest, about 100 MB. */
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
 
-/** The system's packages come over the network while environments are unpacked: both at once take half the time. */
+/** System packages are downloaded while environments are unpacked: in parallel this takes half the time. */
 export async function prepareTestMachine({ root, say }) {
   const consequence = "the suites that need it are skipped";
   const attempt = rememberFailures({ folder: join(root, ".cache/setup-failures"), say, consequence });
   const system = prepareSystemPackages(attempt, say);
-  const { createEnvironment } = await import("../dist/kernels/jupyter/environments/create.js");
-  const { standardPackages } = await import("../dist/kernels/jupyter/environments/packages.js");
+  const { createEnvironment } = await import("../dist/kernels/local/environments/create/create.js");
+  const { standardPackages } = await import("../dist/kernels/local/environments/create/packages.js");
 
-  /** By the program's own way to make one. Resolves with why it failed. */
+  /** Uses `cellwright env create`. Resolves with the reason of a failure. */
   const create = async (folder, packages) => {
     const options = { folder, packages, cacheDir: join(root, ".cache"), env: process.env, withoutByteCode: true };
     const tryIt = () =>
@@ -46,7 +49,7 @@ export async function prepareTestMachine({ root, say }) {
         (error) => error.message,
       );
     const failure = await tryIt();
-    // Debian's Python has neither pip nor venv unless asked for.
+    // Debian's Python has neither pip nor venv by default.
     if (failure === undefined || !/venv|ensurepip/.test(failure) || !isRootOnDebian()) return failure;
     await system;
     return (await aptInstall(["python3-venv"])) ?? tryIt();
@@ -70,8 +73,8 @@ async function prepareSystemPackages(attempt, say) {
 }
 
 /**
- * The Python of test/support/pythons.ts: a managed environment with one package more. Resolves with what makes a new
- * one quick, which can go on beside other things.
+ * The Python of test/support/pythons.ts: a managed environment with one more package. Resolves with a warm-up function
+ * for a new one, which can run in the background.
  */
 async function prepareTestPython({ root, attempt, create, packages }) {
   const folder = join(root, ".cache/test-env");
@@ -79,7 +82,7 @@ async function prepareTestPython({ root, attempt, create, packages }) {
   if (process.env.CELLWRIGHT_TEST_PYTHON || holds(folder, wanted)) return;
   const what = "creating a Python environment for the tests of local kernels";
   await attempt("test-env", what, () => create(folder, wanted));
-  // -I: byte code is written even where a variable says not to.
+  // -I: ignores PYTHONDONTWRITEBYTECODE.
   return () => holds(folder, wanted) && run(join(folder, "bin/python"), ["-I", "-c", importedByTests]);
 }
 
@@ -94,7 +97,7 @@ async function preparePythonProgram(name, { root, attempt, create }) {
   );
 }
 
-/** Whether an environment was made to the end, here and with these packages. */
+/** True if an environment is complete, was created at this path, and has these packages. */
 function holds(folder, packages) {
   const record = join(folder, "cellwright.json");
   if (!existsSync(record)) return false;
@@ -102,7 +105,7 @@ function holds(folder, packages) {
   return madeAs === folder && packages.every((name) => has.includes(name));
 }
 
-/** Resolves with why it failed. The package lists are fetched only when what is known here does not do. */
+/** Resolves with the reason of a failure. Package lists are updated only if the known ones are not enough. */
 async function aptInstall(names) {
   const options = [
     "-qq",
@@ -125,7 +128,7 @@ function isRootOnDebian() {
   );
 }
 
-/** Resolves with the last line a failed command said, or undefined when it succeeded. */
+/** Resolves with the last line of a failed command, or undefined on success. */
 function run(command, args) {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], timeout: INSTALL_TIMEOUT_MS, env });

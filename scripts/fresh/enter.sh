@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # enter.sh MACHINE USER FOLDER COMMAND: becomes USER in the machine and runs COMMAND there. Started as root and as the
 # first process of new mount and process namespaces, with the environment that COMMAND is to see.
-# With CONTAINER=1 it is a machine as Docker's defaults make one: no namespaces, few capabilities, a covered /proc.
+# With CONTAINER=1 it is a machine as Docker's defaults make one: few capabilities, a covered /proc. That it can create no
+# namespaces is up to the caller (refuse-namespaces.py).
 set -euo pipefail
 machine=$1 user=$2 folder=$3 command=$4
 container=${CONTAINER:-0}
@@ -37,16 +38,17 @@ if [[ $container == 1 ]]; then
 fi
 
 # Not chroot: in a chroot no process may make a user namespace.
-mkdir -p .outside
-pivot_root . .outside
-umount -l /.outside
-rmdir /.outside
+# A name of its own: several commands can be on their way into the same machine.
+outside=$(mktemp -d .outside-XXXXXX)
+pivot_root . "$outside"
+umount -l "/$outside"
+rmdir "/$outside"
 cd "$folder"
 
 become=()
 if [[ $container == 1 ]]; then
   kept=chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod,audit_write,setfcap
-  become+=(python3 /usr/local/lib/refuse-namespaces.py setpriv --inh-caps=-all "--bounding-set=-all,+${kept//,/,+}")
+  become+=(setpriv --inh-caps=-all "--bounding-set=-all,+${kept//,/,+}")
 fi
 if [[ $user != root ]]; then become+=(setpriv "--reuid=$user" "--regid=$user" --init-groups); fi
 # Not exec: this shell is the machine's first process, and waits for orphans as an init does.

@@ -1,7 +1,7 @@
-// A minimal Debian with Node, npm, git and Python and nothing else: what somebody has who clones the project for the
-// first time. It shares the network and the kernel of the machine it runs on, and none of its files.
+// A minimal Debian with only Node, npm, git and Python, like the machine of a first-time user. It shares the network and
+// the kernel of the host, and none of its files.
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   copyFileSync,
@@ -19,11 +19,12 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 
 const RELEASE = "bookworm";
+/** Beside Node: what a first-time user is likely to have. */
 const PACKAGES = ["ca-certificates", "git", "procps", "python3", "python3-venv"];
-/** The user who may do nothing but what every user may. */
+/** A user without privileges. */
 export const ORDINARY_USER = "someone";
 
-/** How package sources are reached from here: whatever of these there is. It is copied and never shown. */
+/** Configuration of package sources, copied if it exists and never shown. */
 const clientFiles = ["/etc/npmrc", "/etc/pip.conf"];
 const clientFolders = ["/etc/ssl/certs", "/etc/apt/apt.conf.d"];
 const certificateVariables = [
@@ -42,12 +43,12 @@ const sourceVariables = [
   "UV_INDEX_URL",
 ];
 
-/** Whether a suite that would be skipped fails. As an ordinary user some have to be: what they need only root installs. */
+/** Root runs fail on skipped suites. Ordinary users have to skip some: only root can install what these need. */
 const strictness = (user) => (user === "root" ? ["CELLWRIGHT_REQUIRE"] : []);
 
 const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cellwright-fresh");
 
-/** Why there can be no such machine here, or undefined. */
+/** Why no such machine can be created here, or undefined. */
 export function obstacle() {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "it needs root on Linux";
   if (spawnSync("unshare", ["--mount", "--pid", "--fork", "true"]).status !== 0)
@@ -62,14 +63,9 @@ export function obstacle() {
 
 /** A new machine with a clone of a repository's HEAD in a user's home. `remove` when done. */
 export function createMachine({ repository, user }) {
-  removeAbandoned();
-  const root = join(cache, `machine-${process.pid}`);
-  rmSync(root, { recursive: true, force: true });
-  run("cp", ["-a", "--reflink=auto", makeBase(), root]);
   const home = user === "root" ? "/root" : `/home/${user}`;
   const folder = `${home}/cellwright`;
-  installNode(root);
-  copyClientSettings(root, home);
+  const { root, remove } = createRoot({ packages: PACKAGES, user: ORDINARY_USER, home });
   const head = run("git", ["-C", repository, "rev-parse", "HEAD"]).trim();
   run("git", ["clone", "--quiet", repository, join(root, folder)]);
   run("git", ["-C", join(root, folder), "checkout", "--quiet", "--detach", head]);
@@ -77,36 +73,48 @@ export function createMachine({ repository, user }) {
   chmodSync(join(root, home), 0o700);
   return {
     /** Resolves with the command's exit status. It gets no terminal and no input. */
-    run: (command, { container = false } = {}) => enter({ root, user, home, folder, command, container }),
-    remove: () => rmSync(root, { recursive: true, force: true }),
+    run: (command, { container = false } = {}) =>
+      enter({ root, user, folder, command, container, env: { HOME: home, LANG: "C.UTF-8", CI: "true" } }),
+    remove,
   };
 }
 
-/** Made once for each list of packages, and only ever copied. */
-function makeBase() {
+/** The files of a new machine with Node: those of a minimal Debian with more packages, and an ordinary user. */
+export function createRoot({ packages, user, home }) {
+  removeAbandoned();
+  const root = join(cache, `machine-${process.pid}-${randomBytes(3).toString("hex")}`);
+  run("cp", ["-a", "--reflink=auto", makeBase(packages), root]);
+  run("chroot", [root, "useradd", "--create-home", "--shell", "/bin/bash", user]);
+  installNode(root);
+  copyClientSettings(root, home);
+  return { root, remove: () => rmSync(root, { recursive: true, force: true }) };
+}
+
+/** Created once per list of packages, then copied. */
+function makeBase(packages) {
   const recipe = createHash("sha256")
-    .update(JSON.stringify([RELEASE, PACKAGES]))
+    .update(JSON.stringify([RELEASE, packages]))
     .digest("hex")
     .slice(0, 12);
   const base = join(cache, `base-${recipe}`);
   if (existsSync(base)) return base;
-  console.log("fresh: making a minimal Debian, once");
+  console.log("fresh: creating a minimal Debian, once");
   const growing = `${base}.${process.pid}`;
   const log = `${base}.log`;
   rmSync(growing, { recursive: true, force: true });
   mkdirSync(cache, { recursive: true });
-  const args = ["--variant=minbase", `--include=${PACKAGES.join(",")}`, RELEASE, growing, ...debianMirror()];
+  const included = packages.length > 0 ? [`--include=${packages.join(",")}`] : [];
+  const args = ["--variant=minbase", ...included, RELEASE, growing, ...debianMirror()];
   const made = spawnSync("debootstrap", args, { encoding: "utf8" });
   if (made.status !== 0) {
     writeFileSync(log, `${made.stdout}${made.stderr}`);
-    throw new Error(`debootstrap failed; what it said is in ${log}`);
+    throw new Error(`debootstrap failed; its output is in ${log}`);
   }
-  run("chroot", [growing, "useradd", "--create-home", "--shell", "/bin/bash", ORDINARY_USER]);
   renameSync(growing, base);
   return base;
 }
 
-/** Where this machine gets Debian's packages from, if that is said in the usual place. */
+/** The host's Debian mirror, if it is configured in the usual file. */
 function debianMirror() {
   const folder = "/etc/apt/sources.list.d";
   const files = ["/etc/apt/sources.list", ...readdirSync(folder).map((name) => join(folder, name))];
@@ -126,8 +134,11 @@ function installNode(root) {
   run("chroot", [root, "node", "--version"]);
 }
 
-function copyClientSettings(root, home) {
-  for (const folder of clientFolders.filter(existsSync)) run("cp", ["-a", `${folder}/.`, join(root, folder)]);
+export function copyClientSettings(root, home) {
+  for (const folder of clientFolders.filter(existsSync)) {
+    mkdirSync(join(root, folder), { recursive: true });
+    run("cp", ["-a", `${folder}/.`, join(root, folder)]);
+  }
   const certificates = certificateVariables.map((name) => process.env[name]).filter(Boolean);
   for (const file of [...clientFiles, ...certificates].filter(existsSync)) {
     mkdirSync(dirname(join(root, file)), { recursive: true });
@@ -137,45 +148,50 @@ function copyClientSettings(root, home) {
   if (existsSync(own)) copyFileSync(own, join(root, home, ".npmrc"));
 }
 
-function enter({ root, user, home, folder, command, container }) {
+/**
+ * Runs a command in a machine as one of its users; resolves with its exit status. `signal` ends all of the machine's
+ * processes. `container`: as Docker's defaults have it, see enter.sh.
+ */
+export function enter({ root, user, folder, command, container, env, signal, stdout = "inherit" }) {
   const sources = [...sourceVariables, ...sourceVariables.map((name) => name.toLowerCase())];
-  const passed = [...certificateVariables, ...sources, ...strictness(user)];
-  const env = {
-    ...Object.fromEntries(passed.filter((name) => process.env[name]).map((name) => [name, process.env[name]])),
-    HOME: home,
-    USER: user,
-    PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-    LANG: "C.UTF-8",
-    TERM: "dumb",
-    CI: "true",
-  };
+  const passed = [...certificateVariables, ...sources, ...strictness(user)].filter((name) => process.env[name]);
   const here = import.meta.dirname;
-  copyFileSync(join(here, "refuse-namespaces.py"), join(root, "usr/local/lib/refuse-namespaces.py"));
-  const args = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "bash", join(here, "enter.sh")];
-  const child = spawn("unshare", [...args, root, user, folder, command], {
-    stdio: ["ignore", "inherit", "inherit"],
-    env: container ? { ...env, CONTAINER: "1" } : env,
+  const args = ["--mount", "--pid", "--ipc", "--fork", "--kill-child"];
+  if (container) args.push("python3", join(here, "refuse-namespaces.py"));
+  args.push("bash", join(here, "enter.sh"), root, user, folder, command);
+  const child = spawn("unshare", args, {
+    stdio: ["ignore", stdout, "inherit"],
+    env: {
+      ...Object.fromEntries(passed.map((name) => [name, process.env[name]])),
+      PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+      TERM: "dumb",
+      USER: user,
+      ...env,
+      ...(container && { CONTAINER: "1" }),
+    },
   });
+  // Killing unshare ends all processes of the machine, which releases its files.
+  const end = () => child.kill("SIGKILL");
+  signal?.addEventListener("abort", end);
   const signals = ["SIGINT", "SIGTERM"];
   return new Promise((resolve, reject) => {
-    // With unshare all that runs in the machine ends, and nothing holds its files any more.
-    const stop = (signal) => {
-      child.once("close", () => reject(new Error(`stopped by ${signal}`)));
-      child.kill("SIGKILL");
+    const stop = (name) => {
+      child.once("close", () => reject(new Error(`stopped by ${name}`)));
+      end();
     };
-    for (const signal of signals) process.once(signal, stop);
+    for (const name of signals) process.once(name, stop);
     child.once("error", reject);
     child.once("close", (status) => {
-      for (const signal of signals) process.off(signal, stop);
-      if (status !== null) resolve(status);
+      for (const name of signals) process.off(name, stop);
+      if (status !== null || signal?.aborted) resolve(status);
     });
   });
 }
 
-/** Machines of runs that were killed. */
+/** Removes machines of killed runs. */
 function removeAbandoned() {
   for (const name of existsSync(cache) ? readdirSync(cache) : []) {
-    const pid = /^(?:machine-|base-\w+\.)(\d+)$/.exec(name)?.[1];
+    const pid = /^(?:machine-|base-\w+\.)(\d+)(?:-\w+)?$/.exec(name)?.[1];
     if (pid && !existsSync(`/proc/${pid}`)) rmSync(join(cache, name), { recursive: true, force: true });
   }
 }
