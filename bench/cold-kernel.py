@@ -1,4 +1,4 @@
-"""A kernel started by jupyter_client, to its first result: prints milliseconds and its share of memory in MB."""
+"""A kernel started by jupyter_client, to its first result: prints milliseconds and proportional memory in MB."""
 
 import re
 import sys
@@ -11,7 +11,9 @@ CODE = "import numpy, pandas, matplotlib.pyplot\n1 + 1"
 
 def memory_share(pid):
     with open(f"/proc/{pid}/smaps_rollup") as file:
-        return int(re.search(r"^Pss:\s+(\d+)", file.read(), re.M)[1]) / 1024
+        share = re.search(r"^Pss:\s+(\d+)", file.read(), re.M)
+    assert share
+    return int(share[1]) / 1024
 
 
 began = time.perf_counter()

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Median of `count` timings of an async function, in milliseconds. What it returns is not kept. */
+/** Median of `count` timings of an async function, in milliseconds. */
 export async function median(count, work) {
   const times = [];
   for (let i = 0; i < count; i += 1) {
@@ -19,7 +19,7 @@ export class Report {
     console.log(`${what.padEnd(58)} ${value}`);
   }
 
-  /** A ratio with a bar: `atLeast` or `atMost`. */
+  /** A ratio with a limit: `atLeast` or `atMost`. */
   ratio(what, value, { atLeast, atMost }) {
     const ok = atLeast !== undefined ? value >= atLeast : value <= atMost;
     const bar = atLeast !== undefined ? `≥ ${atLeast}` : `≤ ${atMost}`;
@@ -32,7 +32,7 @@ export class Report {
   }
 }
 
-/** Medians of several kinds of work, one of each in turn: a noisy moment hits all of them. */
+/** Medians of several kinds of work, interleaved, so that noise affects all of them. */
 export async function mediansInTurn(count, works) {
   const times = works.map(() => []);
   for (let i = 0; i < count; i += 1) {
@@ -58,7 +58,7 @@ export function memoryMb(pids) {
   );
 }
 
-/** Memory with what is shared counted in shares. */
+/** Proportional set size. */
 export function shareOfMemoryMb(pids) {
   return pids.reduce(
     (sum, pid) =>

@@ -1,4 +1,4 @@
-// Run by Deno: Pyodide as it comes, without a memory snapshot, to its first result.
+// Run by Deno: plain Pyodide, without a memory snapshot, to its first result.
 const [pyodideDir] = Deno.args;
 const { loadPyodide } = await import(`file://${pyodideDir}/pyodide.mjs`);
 const python = await loadPyodide({ indexURL: `${pyodideDir}/` });

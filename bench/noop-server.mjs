@@ -1,4 +1,4 @@
-// The least an MCP server can do over stdio, with the same SDK: what a call costs before we do anything.
+// A minimal MCP server over stdio with the same SDK: the baseline cost of a call.
 import { McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 

@@ -1,4 +1,4 @@
-// What a ready image of packages costs to use, as ratios of one run; `--check` fails below the bars.
+// Cost of using a package image, as ratios of one run; `--check` fails if a limit is missed.
 import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,13 +1,13 @@
-// What a pool of sandboxes costs and gives, as ratios of one run. No bars: it depends on the number of processors.
+// Overhead and throughput of a pool, as ratios of one run. No limits: they depend on the number of CPUs.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
-import { createServer } from "node:net";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { freePorts } from "./free-ports.mjs";
 import { mediansInTurn, Report } from "./measure.mjs";
 
 const BACKENDS = [1, 2, 4];
@@ -30,7 +30,7 @@ try {
   rmSync(dataDir, { recursive: true, force: true });
 }
 
-/** One more cell, asked of the sandbox itself and through a balancer before it, in the same words. */
+/** A warm cell, sent to the sandbox directly and through a balancer, with the same request. */
 async function measureOverhead(port) {
   const front = await startFront([port]);
   const direct = () => cell(port, "direct", "1 + 1");
@@ -45,7 +45,7 @@ async function measureOverhead(port) {
   await stop(front.child);
 }
 
-/** Cells of several sessions at once, over more and more sandboxes. */
+/** Concurrent cells of several sessions, with a growing number of sandboxes. */
 async function measureThroughput(ports) {
   const rates = [];
   for (const count of BACKENDS) {
@@ -110,7 +110,7 @@ async function cell(port, session_id, code) {
   if (status !== "success") throw new Error(error);
 }
 
-/** A connection for each request, as a balancer has to its sandboxes. */
+/** A new connection per request, like the balancer's. */
 function post(port, path, body) {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
@@ -122,12 +122,4 @@ function post(port, path, body) {
     sent.on("error", reject);
     sent.end(JSON.stringify(body));
   });
-}
-
-async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

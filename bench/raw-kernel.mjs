@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Dealer, Subscriber } from "zeromq";
 
-/** A plain ipykernel over ZeroMQ and the least code that can talk to it: what a cell costs before we do anything. */
+/** A plain ipykernel over ZeroMQ with a minimal client: the baseline cost of a cell. */
 export async function startRawKernel(python) {
   const folder = mkdtempSync(join(tmpdir(), "cw-raw-"));
   const key = randomUUID();

@@ -1,4 +1,4 @@
-// What the way to a Jupyter server costs, as ratios of one run; `--check` fails below the bars.
+// Overhead of a Jupyter server, as ratios of one run; `--check` fails if a limit is missed.
 //
 //   CELLWRIGHT_JUPYTER_PYTHON   an interpreter with jupyter_server and ipykernel
 import { spawn } from "node:child_process";
@@ -10,8 +10,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import WebSocket from "ws";
-import { JupyterServer } from "../dist/kernels/jupyter/remote/server.js";
-import { startRemote } from "../dist/kernels/jupyter/remote/start.js";
+import { JupyterServer } from "../dist/kernels/remote/server/server.js";
+import { startRemote } from "../dist/kernels/remote/start.js";
 import { createLog } from "../dist/log.js";
 import { mediansInTurn, Report } from "./measure.mjs";
 
@@ -33,8 +33,8 @@ try {
 process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
 
 /**
- * One more cell, by our channel with and without its pongs, and by the least that can be written with `ws`: that sends
- * pongs too, or the comparison would only show those.
+ * A warm cell, by the Cellwright channel with and without pongs, and by a minimal `ws` client, which sends pongs, too:
+ * otherwise the comparison would only measure these.
  */
 async function measureWarmCell() {
   const ours = await kernel({});
@@ -70,7 +70,7 @@ function kernel(times) {
   });
 }
 
-/** A stock kernel, and a socket with nothing around it. */
+/** A stock kernel and a plain WebSocket. */
 async function bareClient() {
   const server = new JupyterServer({ url, token, log });
   const id = await server.createKernel(AbortSignal.timeout(60_000));

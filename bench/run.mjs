@@ -2,8 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
-const failed = ["wasm.mjs", "packages.mjs", "local.mjs", "pool.mjs", "remote.mjs"].filter((name) => {
-  const file = fileURLToPath(new URL(name, import.meta.url));
+const measurements = ["wasm", "packages", "local", "pool", "remote", "workspace", "interrupts", "files-passed"];
+const failed = measurements.filter((name) => {
+  const file = fileURLToPath(new URL(`${name}.mjs`, import.meta.url));
   return spawnSync(process.execPath, [file, ...process.argv.slice(2)], { stdio: "inherit" }).status !== 0;
 });
 process.exit(failed.length > 0 ? 1 : 0);

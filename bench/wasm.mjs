@@ -1,4 +1,4 @@
-// What WASM sessions cost, as ratios of one run; `--check` fails below the bars.
+// Cost of WASM sessions, as ratios of one run; `--check` fails if a limit is missed.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -45,7 +45,7 @@ async function measureStart() {
   await warm.run("1 + 1");
   const pooled = [];
   for (let i = 0; i < 7; i += 1) {
-    // The next kernel is ready when it burns no more time.
+    // The next kernel is ready when it uses no more CPU.
     await untilIdle(warm);
     pooled.push(await median(1, () => warm.run("1 + 1")));
   }
@@ -61,7 +61,7 @@ async function measureStart() {
   report.ratio("warm, times faster than snapshot", snapshot / pool, { atLeast: 3 });
 }
 
-/** One more cell in a session, against its two unavoidable parts: the kernel's own round trip, and an empty MCP call. */
+/** A warm cell, compared with its two unavoidable parts: the kernel's round trip and an empty MCP call. */
 async function measureWarmCell() {
   const provider = createWasmProvider({
     cacheDir: join(dataDir, "cache"),
@@ -85,7 +85,7 @@ async function measureWarmCell() {
   const empty = () => noop.client.callTool({ name: "noop", arguments: {} });
   const whole = () => cellwright.run("1 + 1", session_id);
   for (const warmUp of [raw, empty, whole]) await median(100, warmUp);
-  // In turn, because each is then to find its process as idle as a real call would.
+  // Interleaved, so that each finds its process as idle as a real call would.
   const [rawMs, emptyMs, wholeMs] = await mediansInTurn(600, [raw, empty, whole]);
   report.say(
     "1 + 1, ms: kernel alone / empty MCP call / through stdio",
@@ -95,7 +95,7 @@ async function measureWarmCell() {
   await Promise.all([cellwright.client.close(), noop.client.close(), provider.dispose()]);
 }
 
-/** What 100 MB of print leave in the server. */
+/** Server memory after 100 MB of output. */
 async function measureFlood() {
   const { run: execute, pid, client } = await connect(["--warm", "0"]);
   const session_id = await execute("1 + 1");
