@@ -2,6 +2,17 @@ import { execFile } from "node:child_process";
 import { readFile, readlink } from "node:fs/promises";
 import { promisify } from "node:util";
 
+/** Identifies a process uniquely: a reused pid has another start time. */
+export interface ProcessId {
+  pid: number;
+  /** From `startTimeOf`; absent where the system does not report it. */
+  start?: string | undefined;
+}
+
+export async function processId(pid: number): Promise<ProcessId> {
+  return { pid, start: await startTimeOf(pid) };
+}
+
 /** A process's start time, in a system-specific format. It tells a process from a later one with the same pid. */
 export async function startTimeOf(pid: number): Promise<string | undefined> {
   if (process.platform === "linux") return startTimeOnLinux(pid);

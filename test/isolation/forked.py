@@ -22,8 +22,12 @@ if request.get("oldSystem"):
     linux._MOUNT_SETATTR = 100000
 if "leave" in request:
     os.set_inheritable(os.open(request["leave"], os.O_RDONLY), True)
+told, tell = os.pipe()
 pid = os.fork()
 if pid == 0:
+    os.close(tell)
+    os.read(told, 1)  # The script writes to the same stdout, after the pid.
+    os.close(told)
     if "policy" in request:
         jail.enter(request["policy"], limits=request.get("limits"))
     sys.argv = [request["script"], *request["arguments"]]
@@ -35,5 +39,7 @@ if pid == 0:
     sys.stdout.flush()
     os._exit(status)
 print(pid, flush=True)
+os.close(tell)
+os.close(told)
 status = os.waitpid(pid, 0)[1]
 os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

@@ -8,7 +8,7 @@ import type { Jail } from "../../isolation/jail.ts";
 import type { ProcessLimits } from "../../isolation/limits/limits.ts";
 import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
 import { kill } from "../../process/kill.ts";
-import { isAlive, startTimeOf } from "../../process/process-life.ts";
+import { isAlive, type ProcessId, processId } from "../../process/process-life.ts";
 import { shellCommand } from "../shell/driver.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
 
@@ -65,7 +65,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
   let words = "";
   let killReason: string | undefined;
   let group: number | undefined;
-  const first = ids.then(async (found) => found && { pid: found.ending, start: await startTimeOf(found.ending) });
+  const identified = ids.then((found) => found && Promise.all([processId(found.ending), processId(found.first)]));
   const stdin = child.stdin as Writable;
   // Ignored: a write fails if the shell has just ended, which its exit reports.
   stdin.on("error", () => {});
@@ -82,7 +82,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
     });
   });
   const exited = ended.then(async (exit) => {
-    if (jail) await endJail(first);
+    if (jail) await endJail(identified);
     else {
       signalGroup(child.pid, "SIGKILL");
       await endMarked(mark);
@@ -124,14 +124,23 @@ async function end(child: ChildProcess, ids: Promise<JailIds | undefined>): Prom
   else kill(found.ending);
 }
 
-/** Bubblewrap exits with the shell; the rest of the jail ends a moment later. */
-async function endJail(first: Promise<{ pid: number; start: string | undefined } | undefined>): Promise<void> {
-  const { pid, start } = (await first) ?? {};
-  if (pid === undefined || start === undefined) return;
-  for (let rounds = 0; rounds < MAX_END_ROUNDS && (await isAlive(pid, start)); rounds += 1) {
-    kill(pid);
+/**
+ * Kills what is left of a jail and waits for its end. Bubblewrap exits before its jail has ended. Without a pid
+ * namespace, it is the first process that ends the others when its supervisor was killed: it is gone last.
+ */
+async function endJail(identified: Promise<[ending: ProcessId, first: ProcessId] | undefined>): Promise<void> {
+  const found = await identified;
+  if (!found) return;
+  const [ending, first] = found;
+  for (let rounds = 0; rounds < MAX_END_ROUNDS; rounds += 1) {
+    if (await isThere(ending)) kill(ending.pid);
+    else if (!(await isThere(first))) return;
     await delay(END_ROUND_MS);
   }
+}
+
+async function isThere({ pid, start }: ProcessId): Promise<boolean> {
+  return start !== undefined && isAlive(pid, start);
 }
 
 function signalGroup(leader: number | undefined, signal: NodeJS.Signals): void {

@@ -6,10 +6,10 @@ import type { Jail } from "../../isolation/jail.ts";
 import type { ProcessExit, ProcessLimits } from "../../isolation/limits/limits.ts";
 import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
 import type { Log } from "../../log.ts";
-import { startTimeOf } from "../../process/process-life.ts";
+import { type ProcessId, processId } from "../../process/process-life.ts";
 import type { KernelLife } from "../protocol/kernel.ts";
 import { kernelDir, packageDirs } from "../python/folders.ts";
-import { lifeOf, type ProcessId } from "./kernel-process.ts";
+import { lifeOf } from "./kernel-process.ts";
 
 /** The request for `boot.run` in the new process. Paths are as that process sees them. */
 export interface BootRequest {
@@ -106,12 +106,8 @@ function spawnPython(
 
 async function identify(pid: number, jailIds?: Promise<JailIds | undefined>): Promise<ColdKernel["record"]> {
   const ids = await jailIds;
-  if (ids === undefined) return { process: await named(pid) };
+  if (ids === undefined) return { process: await processId(pid) };
   const program = await programPid(ids.first);
-  const jail = await named(ids.ending);
-  return { process: program === undefined ? jail : await named(program), jail };
-}
-
-async function named(pid: number): Promise<ProcessId> {
-  return { pid, start: await startTimeOf(pid) };
+  const jail = await processId(ids.ending);
+  return { process: program === undefined ? jail : await processId(program), jail };
 }

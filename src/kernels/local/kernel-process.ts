@@ -1,14 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { explainExit, type ProcessExit } from "../../isolation/exit.ts";
-import { isAlive } from "../../process/process-life.ts";
+import { isAlive, type ProcessId } from "../../process/process-life.ts";
 import type { KernelLife } from "../protocol/kernel.ts";
-
-/** Identifies a process uniquely: a reused pid has another start time. */
-export interface ProcessId {
-  pid: number;
-  /** From `startTimeOf`; absent where the system does not report it. */
-  start?: string | undefined;
-}
 
 /** A kernel's process, which need not be a child of this one. */
 export interface KernelProcess extends ProcessId {

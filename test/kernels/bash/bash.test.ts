@@ -12,7 +12,9 @@ import { type BashStart, startBash } from "../../../src/kernels/bash/start.ts";
 import { endMarked, MARK_VARIABLE } from "../../../src/kernels/bash/strays.ts";
 import type { Kernel } from "../../../src/kernels/kernel.ts";
 import { createLog } from "../../../src/log.ts";
+import { isAlive, startTimeOf } from "../../../src/process/process-life.ts";
 import { run, text } from "../../contracts/kernel.ts";
+import { describeWithTiers } from "../../support/isolations.ts";
 import { describeWith } from "../../support/requirements.ts";
 import { until } from "../../support/until.ts";
 import { builtFrom, providerKernels } from "../provider-kernels.ts";
@@ -62,6 +64,22 @@ describeWith("bubblewrap", "in a jail", () => {
     expect(text(events, "stderr")).toContain("Read-only file system");
     expect(text(events).split("\n")[1]).toBe("bash");
     expect(text(await run(kernel, "echo fine; ls /proc | grep -c '^[0-9]'"))).toMatch(/^fine\n[1-9]\n$/);
+  });
+});
+
+describeWithTiers("an isolated shell", (jail) => {
+  const { start } = providerKernels(builtFrom({ kernel: "local", jail }));
+
+  test("is not called closed before the last of its processes is gone", async () => {
+    const { kernel } = await start({ language: "bash" });
+    // Enough of them that ending them takes a while.
+    await run(kernel, "for i in {1..40}; do setsid sleep 1000 & done");
+    const family = await familyOf((kernel as unknown as WatchedKernel).pid ?? 0);
+    expect(family.length).toBeGreaterThan(40);
+    const starts = await Promise.all(family.map(startTimeOf));
+    await kernel.dispose();
+    const left = await Promise.all(family.map((pid, index) => isAlive(pid, starts[index])));
+    expect(left.filter(Boolean)).toEqual([]);
   });
 });
 

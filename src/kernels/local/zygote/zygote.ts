@@ -8,9 +8,10 @@ import type { Jail } from "../../../isolation/jail.ts";
 import type { ProcessLimits } from "../../../isolation/limits/limits.ts";
 import { jailRequest } from "../../../isolation/policy.ts";
 import { kill } from "../../../process/kill.ts";
+import type { ProcessId } from "../../../process/process-life.ts";
 import { packageDirs } from "../../python/folders.ts";
 import type { BootRequest } from "../cold.ts";
-import { goneByLooking, type KernelProcess, type ProcessId } from "../kernel-process.ts";
+import { goneByLooking, type KernelProcess } from "../kernel-process.ts";
 
 /** A request to fork a kernel. Files are host paths; their folders exist. */
 export interface Fork {
