@@ -49,6 +49,13 @@ const MUTE_MS = 3_000;
 const MAX_PATIENCE = 16;
 
 /**
+ * A server can stop forwarding after its first answer, too: it closes the broken connection's streams late. So a cell on
+ * a channel that ever broke is checked at this interval, without asking for its output again.
+ */
+const CHECK_MS = 10_000;
+const NO_MESSAGES = Number.MAX_SAFE_INTEGER;
+
+/**
  * Held messages wait this long for the kernel's answer, which says what comes before them; then they are shown without
  * it, perhaps too early. For kernels in native code: others answer within moments, or seconds on a busy machine.
  */
@@ -73,6 +80,7 @@ export class RecoveringChannel implements JupyterChannel {
   #held: JupyterMessage[] | undefined;
   #asked: Asked | undefined;
   #keepsAll = false;
+  #hasBroken = false;
   #isRecovering = false;
   /** The reconnect or the newest answer. */
   #unansweredSince = 0;
@@ -164,6 +172,7 @@ export class RecoveringChannel implements JupyterChannel {
     this.#cell = cellOf(id, request);
     if (this.#early?.content.cell === id) this.#cell.further.push(this.#early);
     this.#early = undefined;
+    if (!this.#isRecovering) this.#watch();
   }
 
   #take(message: JupyterMessage): void {
@@ -202,6 +211,7 @@ export class RecoveringChannel implements JupyterChannel {
   }
 
   #recover(): void {
+    this.#hasBroken = true;
     // `newest` asks the ledger itself.
     if (this.#keepsAll) {
       this.#settle();
@@ -234,6 +244,33 @@ export class RecoveringChannel implements JupyterChannel {
       this.#unanswered += 1;
       if (this.#unanswered >= UNANSWERED * this.#patience && !this.#isHeld) this.#connectAnew();
       else this.#ask(0);
+    }, ANSWER_MS);
+    this.#timer.unref();
+  }
+
+  #watch(): void {
+    clearTimeout(this.#timer);
+    const cell = this.#running;
+    if (!cell || !this.#hasBroken || this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      if (this.#isHeld) this.#watch();
+      else if (cell === this.#running) this.#check(cell);
+    }, CHECK_MS);
+    this.#timer.unref();
+  }
+
+  /** Recovers what was missed if the cell has ended, or if nothing answers. */
+  #check(cell: Cell): void {
+    this.#question({ cell: cell.id, skip: NO_MESSAGES }, (answer) => {
+      this.#unanswered = 0;
+      this.#expectOutput();
+      const hasEnded = answer.state !== "newest" || isRecord(answer.reply);
+      if (hasEnded && cell === this.#running) this.#recover();
+      else this.#watch();
+    });
+    this.#timer = setTimeout(() => {
+      if (this.#isHeld) this.#watch();
+      else this.#recover();
     }, ANSWER_MS);
     this.#timer.unref();
   }
@@ -316,6 +353,7 @@ export class RecoveringChannel implements JupyterChannel {
     this.#isRecovering = false;
     this.#release();
     this.#settle();
+    this.#watch();
   }
 
   #settle(): void {

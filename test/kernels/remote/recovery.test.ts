@@ -47,8 +47,9 @@ function start() {
       for (const listener of listeners) listener();
     },
     hears: (message: JupyterMessage) => hear(message),
-    answers: (messages: JupyterMessage[] = []) =>
-      come("control", "cellwright_reply", { state: "newest", messages, dropped: 0 }),
+    asked: () => question()?.msg_id,
+    answers: (messages: JupyterMessage[] = [], rest: Record<string, unknown> = {}) =>
+      come("control", "cellwright_reply", { state: "newest", messages, dropped: 0, ...rest }),
     publishes: () => come("iopub", "status", { execution_state: "idle" }),
   };
 }
@@ -73,10 +74,53 @@ describe("after a connection broke", () => {
     const { channel, breaks, answers, publishes, reconnect } = start();
     await channel.send(cell());
     breaks();
+    for (let seconds = 0; seconds < 60; seconds += 10) {
+      await publishes();
+      await answers();
+      await vi.advanceTimersByTimeAsync(10_000);
+    }
+    expect(reconnect).not.toHaveBeenCalled();
+  });
+
+  test("a cell whose end the server did not pass on is found to have ended", async () => {
+    const { channel, breaks, answers, publishes, asked } = start();
+    const shown: unknown[] = [];
+    channel.listen(({ header, content }) => void shown.push(content.text ?? header.msg_type));
+    const request = cell();
+    const about = { session: SESSION, parent: request.header };
+    const print = createMessage("iopub", "stream", { name: "stdout", text: "missed" }, about);
+    const idle = createMessage("iopub", "status", { execution_state: "idle" }, about);
+    await channel.send(request);
+    breaks();
     await publishes();
     await answers();
-    await vi.advanceTimersByTimeAsync(60_000);
+    const first = asked();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked()).not.toBe(first);
+    shown.length = 0;
+    await publishes();
+    await answers([], { reply: { status: "ok" } });
+    await answers([print, idle], { reply: { status: "ok" } });
+    expect(shown).toEqual(["missed", "status", "execute_reply"]);
+  });
+
+  test("the next cell, too, is checked: a connection that goes mute is made anew", async () => {
+    const { channel, breaks, answers, publishes, reconnect } = start();
+    breaks();
+    await publishes();
+    await answers();
+    await channel.send(cell());
+    await vi.advanceTimersByTimeAsync(10_000 + 3 * 3_000);
     expect(reconnect).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(reconnect).toHaveBeenCalledTimes(1);
+  });
+
+  test("a cell on a connection that never broke is not checked", async () => {
+    const { channel, sent } = start();
+    await channel.send(cell());
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(sent.map(({ header }) => header.msg_type)).toEqual(["execute_request"]);
   });
 
   test("one that does not answer is asked again, and connected anew after three times", async () => {
