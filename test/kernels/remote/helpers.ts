@@ -15,9 +15,17 @@ import {
 
 export const quiet: Log = createLog("silent");
 
+export interface PlainHelperSettings {
+  python?: string;
+  home: string;
+  /** How old a file must be to count as at rest. */
+  tickNs?: number;
+}
+
 /** The helper's own code in a plain Python process, without a Jupyter server. */
-export function startPlainHelper({ python = "python3", home }: { python?: string; home: string }) {
+export function startPlainHelper({ python = "python3", home, tickNs }: PlainHelperSettings) {
   const loop = `${helperSource()}
+${tickNs === undefined ? "" : `sys.modules["helper_files"].TICK_NS = ${tickNs}`}
 for line in sys.stdin:
     print(${ANSWER}(line).text, flush=True)
 `;
