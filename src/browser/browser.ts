@@ -1,12 +1,12 @@
 import type { JailMode } from "../isolation/jail.ts";
 import type { Log } from "../log.ts";
+import { Semaphore } from "../semaphore.ts";
 import { type FigureDrawer, openDrawer } from "./drawer.ts";
 import { findBrowser } from "./find.ts";
 import type { BrowserSandbox, SandboxKind } from "./launch.ts";
 import type { Page } from "./page.ts";
 import { openPlotlyPage } from "./plotly.ts";
 import { type BrowserProcess, startBrowser } from "./process.ts";
-import { Semaphore } from "./semaphore.ts";
 
 /** Concurrent pages. More would only slow each other down. */
 const MAX_PAGES = 3;

@@ -1,9 +1,9 @@
 import type { Log } from "../log.ts";
+import type { Semaphore } from "../semaphore.ts";
 import { drawHtml, openHtmlPage } from "./html.ts";
 import type { Page } from "./page.ts";
 import { drawPlotly } from "./plotly.ts";
 import type { BrowserProcess } from "./process.ts";
-import type { Semaphore } from "./semaphore.ts";
 
 /** Longer pages are only linked. One with all of plotly.js in it has 5 million. */
 const MAX_HTML_CHARS = 8_000_000;

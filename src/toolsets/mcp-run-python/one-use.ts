@@ -1,6 +1,6 @@
 import type { Session } from "../../engine/session/session.ts";
+import { Semaphore } from "../../semaphore.ts";
 import type { ToolContext } from "../../tools/tool.ts";
-import { Semaphore } from "./semaphore.ts";
 
 /** Single-use sessions, deleted with their files. At the session limit, callers wait. */
 export class OneUse {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { Semaphore } from "../../../src/toolsets/mcp-run-python/semaphore.ts";
+import { Semaphore } from "../src/semaphore.ts";
 
 const patient = new AbortController().signal;
 
-test("who comes when all semaphore are taken waits, in order", async () => {
+test("callers wait in order while all permits are taken", async () => {
   const semaphore = new Semaphore(1);
   const leave = await semaphore.acquire(patient);
   const came: string[] = [];
@@ -13,14 +13,14 @@ test("who comes when all semaphore are taken waits, in order", async () => {
   });
   const third = semaphore.acquire(patient).then(() => came.push("third"));
   leave();
-  // Giving back twice gives one place.
+  // Releasing twice frees one permit.
   leave();
   (await second)();
   await third;
   expect(came).toEqual(["second", "third"]);
 });
 
-test("who gives up waiting leaves the place to the next", async () => {
+test("a caller that stops waiting leaves its place to the next", async () => {
   const semaphore = new Semaphore(1);
   const leave = await semaphore.acquire(patient);
   const impatient = new AbortController();

@@ -8,8 +8,8 @@ export class Semaphore {
   }
 
   /** Resolves with a release function. Rejects if the caller aborts first. */
-  async acquire(signal: AbortSignal): Promise<() => void> {
-    signal.throwIfAborted();
+  async acquire(signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted();
     if (this.#free > 0) this.#free -= 1;
     else await this.#turn(signal);
     let isGiven = false;
@@ -26,18 +26,18 @@ export class Semaphore {
     else this.#free += 1;
   }
 
-  #turn(signal: AbortSignal): Promise<void> {
+  #turn(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const giveUp = () => {
         this.#waiting.splice(this.#waiting.indexOf(go), 1);
-        reject(signal.reason);
+        reject(signal?.reason);
       };
       const go = () => {
-        signal.removeEventListener("abort", giveUp);
+        signal?.removeEventListener("abort", giveUp);
         resolve();
       };
       this.#waiting.push(go);
-      signal.addEventListener("abort", giveUp, { once: true });
+      signal?.addEventListener("abort", giveUp, { once: true });
     });
   }
 }
