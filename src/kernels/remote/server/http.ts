@@ -58,7 +58,7 @@ export function whyNoAnswer(error: unknown): string {
   const { code, name, message } = error as NodeJS.ErrnoException;
   if (name === "TimeoutError") return `it did not answer within ${LIMIT_MS / 1000} s`;
   if (code === "ECONNREFUSED") return "nothing listens there";
-  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "its name is not known";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "its host name cannot be resolved";
   if (code === "ECONNRESET") return "it closed the connection";
   return (message || code || "it does not answer").replace(/\.$/, "");
 }

@@ -5,8 +5,8 @@ const RATE_EXCEEDED = /^IOPub (data|message) rate exceeded\.\s+The (Jupyter|note
 
 /** Shown instead, once per cell. */
 export const OUTPUT_DROPPED =
-  "\n<Output is missing here: the Jupyter server leaves out what a cell shows faster than its limit allows, which its " +
-  "settings `iopub_data_rate_limit` and `iopub_msg_rate_limit` raise. Write long output to a file in the workspace.>\n";
+  "\n<Output is missing here: the Jupyter server drops output above its rate limit, which its settings " +
+  "`iopub_data_rate_limit` and `iopub_msg_rate_limit` raise. Write long output to a file in the workspace.>\n";
 
 export function isRateNotice({ header, content }: JupyterMessage): boolean {
   const { name, text } = content;

@@ -61,7 +61,7 @@ export class JupyterServer {
   async createKernel(signal: AbortSignal): Promise<string> {
     const body = JSON.stringify({ name: KERNEL_NAME });
     const { id } = this.#take(await this.#ask("POST", "/api/kernels", { signal, body }), "start a kernel");
-    if (typeof id !== "string") throw this.#refused("started a kernel without saying which");
+    if (typeof id !== "string") throw this.#refused("started a kernel without returning its id");
     return id;
   }
 
@@ -134,10 +134,10 @@ export class JupyterServer {
   /** The body of a successful answer: an object, or a list as `list`. */
   #take({ status, text }: { status: number; text: string }, task: string): Record<string, unknown> {
     if (status === 401 || status === 403) {
-      const why = "Authorization" in this.#headers ? "refuses the token" : "wants a token, and none was given";
+      const why = "Authorization" in this.#headers ? "refuses the token" : "requires a token, and none is set";
       throw this.#refused(`${why} (${status})`, TOKEN_HINT);
     }
-    if (status >= 300 && status < 400) throw this.#refused(`sends us elsewhere (${status})`, URL_HINT);
+    if (status >= 300 && status < 400) throw this.#refused(`redirects to another address (${status})`, URL_HINT);
     if (status >= 400) {
       const said = parse(text)?.message;
       const detail = typeof said === "string" && said ? `: ${said.slice(0, 500)}` : "";
@@ -154,17 +154,21 @@ export class JupyterServer {
 const URL_HINT =
   "Check --jupyter-url: it is the address of the server without `/lab` or `/tree`, with its path prefix.";
 const TOKEN_HINT = "Check --jupyter-token, or the server's line in its @FILE.";
-const CA_HINT = "Set NODE_EXTRA_CA_CERTS to the file of the authority that signed its certificate.";
+const CA_HINT = "Set NODE_EXTRA_CA_CERTS to the certificate file of the authority that signed its certificate.";
 const VERSION_HINT = "Install a newer jupyter_server there.";
 
 /** Accepts URLs as users paste them: with a trailing slash, or copied from the server's log with the token. */
 function placeOf(text: string): { url: string; name: string; token?: string } {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
-    const shown = url ? `${url.protocol}//${url.host}${url.pathname}` : "what was given";
-    throw new CellwrightError("invalid_input", `A Jupyter server's address is http://host:port, not ${shown}.`, {
-      hint: URL_HINT,
-    });
+    const shown = url ? `${url.protocol}//${url.host}${url.pathname}` : "the given text";
+    throw new CellwrightError(
+      "invalid_input",
+      `The address of a Jupyter server must be like http://host:port, not ${shown}.`,
+      {
+        hint: URL_HINT,
+      },
+    );
   }
   const path = url.pathname.replace(/\/+$/, "");
   const token = url.searchParams.get("token") ?? undefined;

@@ -7,7 +7,7 @@ import { whyNoAnswer } from "./http.ts";
 import { decodeMessage, encodeMessage } from "./wire.ts";
 
 export interface SocketTimes {
-  /** Ping interval. After two of them without a sign of life, the connection is dead. */
+  /** Ping interval. After two of them without a sign of life, the connection is dead; see MAX_PATIENCE. */
   pingMs: number;
   /** A server that is unreachable for this long is gone. */
   unreachableMs: number;
@@ -26,6 +26,11 @@ const PING_MS = 10_000;
 const UNREACHABLE_MS = 20_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
+/**
+ * Each silent connection in a row gets twice the time of the one before, up to this factor. A busy server is silent while
+ * it attaches a connection to its kernel, and dropping that one blocks it for seconds: it would never be ready.
+ */
+const MAX_PATIENCE = 8;
 /** Maximum number of buffered messages while there is no connection. */
 const MAX_UNSENT = 1_000;
 
@@ -44,6 +49,7 @@ export class WebSocketChannel implements JupyterChannel {
   #socket: WebSocket | undefined;
   #unsent: JupyterMessage[] = [];
   #heard = 0;
+  #patience = 1;
   #acknowledging = false;
   #isHeld = false;
 
@@ -133,19 +139,23 @@ export class WebSocketChannel implements JupyterChannel {
     }
     this.#socket = socket;
     this.#heard = performance.now();
-    socket.on("message", (data: Buffer, isBinary) => {
+    const hear = () => {
       this.#heard = performance.now();
+      this.#patience = 1;
+    };
+    socket.on("message", (data: Buffer, isBinary) => {
+      hear();
       this.#acknowledge(socket);
       const message = decodeMessage(data, isBinary, socket.protocol);
       if (message && socket === this.#socket) this.#listener(message);
     });
-    socket.on("pong", () => {
-      this.#heard = performance.now();
-    });
+    socket.on("pong", hear);
     const watch = setInterval(() => {
       if (this.#isHeld) this.#heard = performance.now();
-      else if (performance.now() - this.#heard >= 2 * this.#pingMs) socket.terminate();
-      else socket.ping();
+      else if (performance.now() - this.#heard >= 2 * this.#pingMs * this.#patience) {
+        this.#patience = Math.min(2 * this.#patience, MAX_PATIENCE);
+        socket.terminate();
+      } else socket.ping();
     }, this.#pingMs);
     watch.unref();
     socket.once("close", () => {
@@ -207,8 +217,8 @@ export class WebSocketChannel implements JupyterChannel {
 
 function refusal(status: number, serverName: string): CellwrightError {
   const server = `The Jupyter server at ${serverName}`;
-  if (status === 404) return new CellwrightError("kernel_not_found", `${server} does not have the kernel any more.`);
+  if (status === 404) return new CellwrightError("kernel_not_found", `${server} no longer has the kernel.`);
   if (status === 401 || status === 403) return new CellwrightError("server_refused", `${server} refuses the token.`);
   if (status >= 500) return new CellwrightError("server_unreachable", `${server} answers with an error (${status}).`);
-  return new CellwrightError("server_refused", `${server} does not connect us with the kernel (${status}).`);
+  return new CellwrightError("server_refused", `${server} refuses the connection to the kernel (${status}).`);
 }
