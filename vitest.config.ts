@@ -23,16 +23,19 @@ const program = ["e2e/**/*", "kernels/pool/**/*", "kernels/contract/pool", "comm
 /** Interpreters' folders have tests, too, that start none. */
 const light = ["ring", "interrupts", "planted-links"].map((name) => `test/kernels/wasm/${name}.test.ts`);
 
+/** Files share the modules of a worker: what is under test runs in other processes. */
+const isolate = false;
+
 /** By cost. Each is a project of its own: `vitest run --project NAME`. */
-const suites: Record<string, { include: string[]; exclude?: string[]; maxConcurrency?: number }> = {
+const suites: Record<string, { include: string[]; exclude?: string[]; isolate?: boolean; maxConcurrency?: number }> = {
   unit: { include: ["test/**/*.test.ts"], exclude: [...contract, ...ofKernels, ...program] },
   light: { include: light },
   contract: { include: contract },
-  kernels: { include: ofKernels, exclude: [...contract, ...light, ...program] },
-  program: { include: program },
-  faults: { include: ["test/**/*.faults.ts"] },
+  kernels: { include: ofKernels, exclude: [...contract, ...light, ...program], isolate },
+  program: { include: program, isolate },
+  faults: { include: ["test/**/*.faults.ts"], isolate },
   // Tests that run at the same time start a server each, some with a Jupyter server beside it.
-  acceptance: { include: ["test/acceptance/**/*.accept.ts"], maxConcurrency: 3 },
+  acceptance: { include: ["test/acceptance/**/*.accept.ts"], maxConcurrency: 3, isolate },
 };
 
 export default defineConfig({
