@@ -1,6 +1,6 @@
-// How many of the server's files a warm `execute_code` runs code of: V8's call counts, from just before the call until
-// its reply, for a `1 + 1` over stdio on a forked local kernel. What only some of several cells pass belongs to timers that
-// happened to fire meanwhile.
+// Counts the server's files in which a warm `execute_code` runs code: V8's call counts from just before the call until
+// its reply, for a `1 + 1` over stdio on a forked local kernel. Files that only some of several cells pass belong to
+// timers that fired meanwhile.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -39,7 +39,7 @@ try {
 process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
 
 async function filesPassed(inspector, work) {
-  // A look resets the counts.
+  // Reading resets the counts.
   await inspector.ask("Profiler.takePreciseCoverage");
   await work();
   const { result } = await inspector.ask("Profiler.takePreciseCoverage");

@@ -1,5 +1,5 @@
-// How long a client waits for the reply to `interrupt`, for code of each kind that can be interrupted. After two seconds a
-// kernel would be killed, so a slower one is lost.
+// How long a client waits for the reply to `interrupt`, for each kind of code that can be interrupted. A kernel that
+// takes longer than two seconds would be killed.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { Report } from "./measure.mjs";
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const python = process.env.CELLWRIGHT_TEST_PYTHON ?? here("../.cache/test-env/bin/python");
 const kernels = { wasm: ["--kernel", "wasm"], local: ["--kernel", "local", "--env", dirname(dirname(python))] };
-/** What a session is given to stop in before its kernel is killed. */
+/** Grace period of a session before its kernel is killed. */
 const GRACE_MS = 2_000;
 const ROUNDS = 20;
 
@@ -26,7 +26,7 @@ const report = new Report();
 for (const [kernel, options] of Object.entries(kernels)) {
   const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
   const program = [here("../dist/main.js"), "--data-dir", dataDir, ...options];
-  // The first start of all prepares more than a session.
+  // The very first start prepares more than a session.
   execFileSync(process.execPath, [...program, "run", "-c", "1"]);
   const { client, run } = await connectTo(program);
   const call = (name, args) => client.callTool({ name, arguments: args }, { timeout: 120_000 });

@@ -1,4 +1,4 @@
-// What local sessions cost, as ratios of one run; `--check` fails below the bars.
+// Cost of local sessions, as ratios of one run; `--check` fails if a limit is missed.
 //
 //   CELLWRIGHT_TEST_PYTHON   an interpreter with ipykernel, jupyter_client, numpy, pandas, matplotlib and plotly
 import { execFile } from "node:child_process";
@@ -30,7 +30,7 @@ try {
 }
 process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
 
-/** A new session with the usual imports to its first result: cold by jupyter_client, forked on each tier, and unjailed. */
+/** A new session with the usual imports to its first result: cold start by jupyter_client, forked on each tier, unjailed. */
 async function measureStart() {
   const jailed = await engine({ jail: "auto" });
   const landlocked = await engine({ jail: "landlock" });
@@ -54,7 +54,7 @@ async function measureStart() {
   await Promise.all(engines.map(({ dispose }) => dispose()));
 }
 
-/** One more cell, against its two unavoidable parts: the kernel's own round trip, and an empty MCP call. */
+/** A warm cell, compared with its two unavoidable parts: the kernel's round trip and an empty MCP call. */
 async function measureWarmCell() {
   const raw = await startRawKernel(python);
   const noop = await connectTo([here("noop-server.mjs")]);
@@ -76,7 +76,7 @@ async function measureWarmCell() {
   raw.close();
 }
 
-/** Eight sessions that compute, against the same work in one. */
+/** Eight sessions that compute, compared with the same work in one. */
 async function measureParallel() {
   const { open, dispose } = await engine({});
   const sessions = await Promise.all(Array.from({ length: 8 }, open));
@@ -88,7 +88,7 @@ async function measureParallel() {
   await dispose();
 }
 
-/** A figure of plotly as a picture: the browser's start, then a warm one. */
+/** A plotly figure as a picture: with the browser's start, then with a warm browser. */
 async function measurePicture() {
   const cellwright = await connect();
   const session_id = await cellwright.run("import plotly.graph_objects as go");
@@ -123,7 +123,7 @@ async function engine(options) {
   };
 }
 
-/** The processes of each session: the kernel and those that hold its jail. */
+/** The processes of each session: the kernel and those of its jail. */
 function processesOfSessions(folder) {
   const sessions = join(folder, "sessions");
   return readdirSync(sessions).map((id) => {

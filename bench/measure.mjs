@@ -14,7 +14,7 @@ export async function median(count, work) {
 export class Report {
   #failed = false;
 
-  /** A figure for people. */
+  /** A number for people. */
   say(what, value) {
     console.log(`${what.padEnd(58)} ${value}`);
   }

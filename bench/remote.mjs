@@ -37,23 +37,23 @@ process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
  * otherwise the comparison would only measure these.
  */
 async function measureWarmCell() {
-  const ours = await kernel({});
+  const cellwright = await kernel({});
   const patient = await kernel({ acknowledges: false });
   const bare = await bareClient();
   const cell = (one) => async () => {
     for await (const _event of one.execute("1 + 1"));
   };
-  const works = [cell(ours), cell(patient), bare.run];
+  const works = [cell(cellwright), cell(patient), bare.run];
   for (const work of works) for (let i = 0; i < 5; i += 1) await work();
   const [oursMs, patientMs, bareMs] = await mediansInTurn(ROUNDS, works);
   report.say(
-    "warm cell, ms: ours / without pongs / bare ws client",
+    "warm cell, ms: cellwright / without pongs / bare ws client",
     [oursMs, patientMs, bareMs].map((ms) => ms.toFixed(1)).join(" / "),
   );
   report.ratio("our warm cell, times a bare ws client's", oursMs / bareMs, { atMost: 1.2 });
   report.ratio("with pongs, times faster than without", patientMs / oursMs, { atLeast: 2 });
   bare.close();
-  await Promise.all([ours.dispose(), patient.dispose()]);
+  await Promise.all([cellwright.dispose(), patient.dispose()]);
 }
 
 function kernel(times) {

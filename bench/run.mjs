@@ -1,4 +1,4 @@
-// All measurements, one after another: `npm run bench`, with `-- --check` to fail below the bars.
+// All measurements, one after another: `npm run bench`, with `-- --check` to fail if a limit is missed.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

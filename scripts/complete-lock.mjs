@@ -62,7 +62,7 @@ function platform(name) {
     "win32",
   ];
   const at = words.findIndex((word) => systems.includes(word));
-  if (at < 0) throw new Error(`The name \`${name}\` does not say a platform: add its entry by hand.`);
+  if (at < 0) throw new Error(`The name \`${name}\` contains no platform: add its entry manually.`);
   const [os, cpu, ...abi] = words.slice(at);
   const libc = os !== "linux" ? undefined : { glibc: "glibc", gnu: "glibc", musl: "musl" }[abi[0]];
   return { os: [os], cpu: [cpu], ...(libc && { libc: [libc] }) };

@@ -48,7 +48,7 @@ function installPackages() {
           stdio: ["ignore", "ignore", "inherit"],
           shell: process.platform === "win32",
         });
-  if (run.status !== 0) stop("`npm ci` failed; its message is above. Repair that and run the same command again.");
+  if (run.status !== 0) stop("`npm ci` failed; its message is above. Fix that and run the same command again.");
 }
 
 /** npm writes this file last, so it is missing or stale after an interrupted installation. */

@@ -1,6 +1,6 @@
-// What the test suites need beyond npm packages: programs of the system, Pythons with ipykernel, Jupyter servers, and
-// Python clients in environments of their own. Nothing here fails the set-up. A suite whose need is not met is skipped by
-// name, with the reason (test/support/requirements.ts, which knows the same places), or fails when CELLWRIGHT_REQUIRE=all.
+// What the test suites need beyond npm packages: system programs, Pythons with ipykernel, Jupyter servers, and Python
+// clients in separate environments. Nothing here fails the setup. A suite whose requirement is missing is skipped with
+// the reason (test/support/requirements.ts, which uses the same paths), or fails with CELLWRIGHT_REQUIRE=all.
 import { spawn } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { basename, delimiter, join } from "node:path";
@@ -11,7 +11,7 @@ const systemPackages = [
   { name: "bubblewrap", commands: ["bwrap"], on: ["linux"] },
   { name: "chromium", commands: ["chromium", "chromium-browser", "google-chrome"], on: ["linux", "darwin"] },
   { name: "openssl", commands: ["openssl"], on: ["linux"] },
-  // For `ip`, with which the attack gives itself a network of its own.
+  // For `ip`: the attack creates its own network.
   { name: "iproute2", commands: ["ip"], on: ["linux"] },
   { name: "jupyter-server", file: "/usr/lib/python3/dist-packages/jupyter_server", on: ["linux"] },
   ...["ipykernel", "matplotlib", "numpy", "pip"].map((name) => ({

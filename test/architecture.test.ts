@@ -6,7 +6,7 @@ const root = join(import.meta.dirname, "..");
 
 /**
  * The parts of src, from the top down, and which parts each may import besides itself. A path ending in `/` is a folder;
- * a file belongs to the part that names it most exactly. A part that keeps its inside to itself is not listed by others.
+ * a file belongs to the part with the most specific entry. A part that no other may import is not listed by others.
  */
 const parts: Record<string, { files: string[]; imports: string[] }> = {
   program: {
@@ -24,7 +24,7 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
     ],
   },
 
-  // What is offered to clients. Tools and toolsets know nothing of MCP, and the engine nothing of either.
+  // The interfaces to clients. Tools and toolsets know nothing of MCP, and the engine nothing of either.
   mcp: {
     files: ["mcp/"],
     imports: ["http", "toolsets", "tools", "render", "text", "browser", "engine", "contracts", "options", "words"],
@@ -36,14 +36,14 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
     imports: ["sandbox", "tools", "text", "engine", "contracts", "options", "words"],
   },
   tools: { files: ["tools/"], imports: ["text", "engine", "reach", "paths", "contracts", "options", "words"] },
-  /** The protocol of `/jupyter_sandbox`, for those who serve it and those who ask it. */
+  /** The protocol of `/jupyter_sandbox`, for its server and its clients. */
   sandbox: { files: ["sandbox/"], imports: ["words"] },
-  /** Texts for models: cut, cleaned, with amounts that can be read. */
+  /** Texts for models: truncated, cleaned, with readable amounts. */
   text: { files: ["render/text/"], imports: ["words"] },
   browser: { files: ["browser/"], imports: ["isolation", "reach", "process", "words"] },
   engine: { files: ["engine/"], imports: ["process", "contracts", "options", "words"] },
 
-  // What stands behind the contracts. Only `app` and `providers` choose among them.
+  // Implementations of the contracts. Only `app` and `providers` choose among them.
   providers: {
     files: ["kernels/providers.ts", "kernels/combined.ts"],
     imports: ["backends", "isolation", "contracts", "options", "words"],
@@ -55,9 +55,9 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
       ...["contracts", "options", "words"],
     ],
   },
-  /** Jupyter's, for kernels here and on servers. */
+  /** Jupyter messaging, for local and remote kernels. */
   protocol: { files: ["kernels/protocol/"], imports: ["common", "process", "contracts", "words"] },
-  /** What backends have in common. */
+  /** Shared by backends. */
   common: {
     files: ["cell-events.ts", "checked-event.ts", "starting.ts", "balancer.ts", "shell/"].map(
       (name) => `kernels/${name}`,
@@ -69,30 +69,32 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   isolation: { files: ["isolation/"], imports: ["reach", "process", "contracts", "options", "words"] },
   stores: { files: ["store/"], imports: ["process", "contracts", "options", "words"] },
   workspaces: { files: ["workspace/"], imports: ["paths", "reach", "contracts", "options", "words"] },
-  /** What workspaces have in common, wherever their files are. */
+  /** Shared by local and remote workspaces. */
   paths: {
     files: ["path", "mime", "entry", "compare", "refusals", "system-error"].map((name) => `workspace/${name}.ts`),
     imports: ["contracts", "words"],
   },
 
   process: { files: ["process/"], imports: ["reach", "words"] },
-  /** What code can change on the disk, and what of it others obey. */
+  /** Which files code can change, and which names host programs obey. */
   reach: { files: ["reach/"], imports: ["words"] },
   options: { files: ["options/"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
   words: {
-    files: ["execution", "errors", "json-text", "log", "nearest", "own-token", "version"].map((name) => `${name}.ts`),
+    files: ["execution", "errors", "json-text", "log", "nearest", "own-token", "semaphore", "version"].map(
+      (name) => `${name}.ts`,
+    ),
     imports: [],
   },
 };
 
-/** Wider than this, a folder is more than one idea. */
+/** A larger folder contains more than one idea. */
 const WIDEST_FOLDER = 16;
 
 /** Packages that only these folders may import. */
 const packageOwners = { "@modelcontextprotocol/": "mcp/" };
 
-/** Too slow or too large to load before they are needed: nothing a program loads at its start may import them. */
+/** Too slow or too large to load at startup: no module that is loaded then may import them. */
 const heavyPackages = ["deno", "pyodide", "fast-png", "jpeg-js"];
 const entryPoints = ["main.ts", "index.ts"];
 
@@ -240,7 +242,7 @@ function wrong(path: string, own: string, { specifier, kind }: Import): string |
   return allowed ? undefined : `${path} → ${target}: ${own} may not import ${other}`;
 }
 
-/** The part whose entry names the file most exactly, which is the longest entry that fits. */
+/** The part with the most specific entry, which is the longest that matches. */
 function partOf(path: string): string | undefined {
   const fits = Object.entries(parts).flatMap(([part, { files }]) =>
     files.filter((entry) => matches(path, entry)).map((entry) => ({ part, entry })),
@@ -306,7 +308,7 @@ function filesImportedBy(path: string, sources: Sources, kinds: Import["kind"][]
     .map(({ specifier }) => resolve(path, specifier));
 }
 
-/** Finds imports by their looks: at the start of a line, as the formatter leaves them, or `import("…")` anywhere. */
+/** Finds imports by syntax: at the start of a line, as the formatter leaves them, or `import("…")` anywhere. */
 function importsOf(source: string): Import[] {
   const code = withoutComments(source);
   const found: Import[] = [];
@@ -319,7 +321,7 @@ function importsOf(source: string): Import[] {
   return found;
 }
 
-/** Only lines that are comments as a whole: a cleverer way could take code for a comment and miss an import in it. */
+/** Only lines that are comments as a whole: a smarter parser could mistake code for a comment and miss an import. */
 function withoutComments(source: string): string {
   return source.replace(/^[ \t]*(?:\/\/|\/?\*).*$/gm, "");
 }

@@ -145,7 +145,7 @@ describe("every error code", () => {
   });
 });
 
-/** A cell whose kernel is to be started by what listens there. */
+/** A cell whose kernel is to be started by a listener. */
 function onJupyterServer(url: string) {
   const server = new JupyterServer({ url, token: "secret detail", log: createLog("silent") });
   const start = async () => {

@@ -6,7 +6,7 @@ test("written as JSON, it is the value itself, however deep it stands", () => {
   expect(JSON.stringify({ a: new JsonText(text) })).toBe(`{"a":${text}}`);
 });
 
-test("a record's lists and objects become text in place, and nothing is done to anybody's prototype", () => {
+test("a record's lists and objects become text in place, and no prototype is changed", () => {
   const record = JSON.parse('{"__proto__": {"polluted": true}, "list": [1], "text": "t", "none": null}');
   packValues(record);
   packValues(record);

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { exceptions } from "./support/clock-exceptions.ts";
 
 /**
- * A test that sleeps or measures time fails on a busy machine. It waits for an event (`support/until.ts`), opens a gate
- * in the cell, or has a clock of its own; what is promised in seconds is measured in `bench/`.
+ * A test that sleeps or measures time fails on a busy machine. Instead, it waits for an event (`support/until.ts`), opens a
+ * gate in the cell, or uses a fake clock; promises in seconds are measured in `bench/`.
  */
 const clocks: Record<string, RegExp> = {
   "a timer": /\bset(Timeout|Interval)\(|\bset(Timeout|Interval) as\b|Atomics\.wait\(/,
@@ -14,7 +14,7 @@ const clocks: Record<string, RegExp> = {
   "a measured time": /(Ms|elapsed|duration_ms|\.at)\)*\.toBe(Less|Greater)Than/i,
 };
 
-/** In a cell: what is never waited out takes a minute or more, and what looks for a gate a tenth of a second or less. */
+/** In a cell: a sleep that is never waited for takes a minute or more, and polling for a gate a tenth of a second or less. */
 const pythonSleep = /\bsleep\(([\d.]+)\)/g;
 const isWaitedOut = (seconds: number) => seconds > 0.1 && seconds < 60;
 

@@ -38,7 +38,7 @@ if [[ $container == 1 ]]; then
 fi
 
 # Not chroot: in a chroot no process may make a user namespace.
-# A name of its own: several commands can be on their way into the same machine.
+# A unique name: several commands may enter the same machine at once.
 outside=$(mktemp -d .outside-XXXXXX)
 pivot_root . "$outside"
 umount -l "/$outside"

@@ -1,6 +1,6 @@
-// Carries out the Dockerfile without a Docker engine: each stage is a minimal Debian with this Node instead of the image
-// that FROM names, each RUN a command in it, under Docker's default restrictions. Then the container's command is
-// started, its health check run, and a client requests a picture.
+// Runs the Dockerfile without a Docker engine: each stage is a minimal Debian with this Node instead of the image that
+// FROM names, each RUN a command in it, under Docker's default restrictions. Then the container's command is started,
+// its health check run, and a client requests a picture.
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -122,7 +122,7 @@ async function tryContainer(stage) {
   }
 }
 
-/** As Docker does, again and again; a container that ends is not going to be healthy. */
+/** Repeated as Docker does; a container that has exited will not become healthy. */
 async function isHealthy(stage, { env, exited }) {
   let end;
   exited.then((status) => {

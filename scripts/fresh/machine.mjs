@@ -19,7 +19,7 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 
 const RELEASE = "bookworm";
-/** Beside Node: what a first-time user is likely to have. */
+/** Besides Node: what a first-time user is likely to have. */
 const PACKAGES = ["ca-certificates", "git", "procps", "python3", "python3-venv"];
 /** A user without privileges. */
 export const ORDINARY_USER = "someone";

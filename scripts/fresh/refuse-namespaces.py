@@ -1,4 +1,4 @@
-"""Runs a program whose processes can make no namespaces, as in a Docker container with the default profile.
+"""Runs a program whose processes cannot create namespaces, as in a Docker container with the default profile.
 
     python3 refuse-namespaces.py PROGRAM [ARGUMENT…]
 

@@ -12,7 +12,7 @@ const commands = [
   ["cellwright env list", "show the environments that sessions can use"],
   ["cellwright env remove [NAME]", "remove a created environment"],
   ["cellwright doctor", "check what works on this machine"],
-  ["cellwright clean [--yes]", "remove all data, after asking"],
+  ["cellwright clean [--yes]", "remove sessions, environments and caches, after asking"],
 ] as const;
 
 /** The text of `--help`, from the option table; with `--toolset`, its options first. */

@@ -110,8 +110,8 @@ async function prepareDataDir(dataDir: string, port: number): Promise<string> {
 
 function welcome(urls: string[], tokenFile: string | undefined): string {
   const flags = urls.map((url) => ` --pool-url ${url}`).join("");
-  const token = `They want a token. A Cellwright with the same --data-dir finds it; others are given it as
-CELLWRIGHT_POOL_TOKEN. It is in ${tokenFile}
+  const token = `They require a token. A Cellwright with the same --data-dir finds it. For others, set CELLWRIGHT_POOL_TOKEN to the content
+of ${tokenFile}
 
 `;
   return `${urls.length} sandboxes listen on

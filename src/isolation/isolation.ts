@@ -47,7 +47,7 @@ export async function tryIsolation(tier: Tier, kind: Launcher["kind"]): Promise<
 }
 
 async function tryTiers(mode: JailMode): Promise<FoundIsolation> {
-  if (mode === "none") return { obstacle: "the jail is switched off" };
+  if (mode === "none") return { obstacle: "isolation is off (--jail none)" };
   if (process.platform !== "linux") return { obstacle: `isolation needs Linux, and this is ${process.platform}` };
   const reasons: string[] = [];
   for (const { name, tier, kind } of candidates.filter(({ tier }) => mode === "auto" || tier === mode)) {

@@ -277,7 +277,7 @@ export class Sandboxes {
 }
 
 function noJail(obstacle: string): CellwrightError {
-  return new CellwrightError("kernel_start_failed", `Code cannot be jailed on this machine: ${obstacle}.`, {
-    hint: "Repair that, use env `wasm`, or start Cellwright with --jail none to run code with all your rights.",
+  return new CellwrightError("kernel_start_failed", `No OS sandbox works on this machine: ${obstacle}.`, {
+    hint: "Fix that, use env `wasm`, or start Cellwright with --jail none to run code with all your rights.",
   });
 }

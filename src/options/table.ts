@@ -88,7 +88,7 @@ export const table = {
   }),
   diskMb: option({
     group: "Kernels",
-    help: "Disk limit of one session's files; the same limit applies again to its packages, and again to its history and outputs.",
+    help: "Disk limit of one session's files. The same limit applies separately to its packages, and to its history and outputs.",
     type: integer(1, 1_000_000, "MB"),
     default: 1024,
   }),
@@ -145,7 +145,7 @@ export const table = {
 
   workspace: option<string | undefined>({
     group: "Permissions",
-    help: "One of your folders as the workspace of all sessions. Cellwright never deletes anything in it.",
+    help: "One of your folders as the workspace of all sessions. WASM sessions without an OS sandbox delete symbolic links in it.",
     type: text("DIR"),
     default: undefined,
     trusted: true,
@@ -234,7 +234,7 @@ export const table = {
   }),
   keepDays: option({
     group: "Sessions",
-    help: "How long to keep the history and files of an ended session.",
+    help: "How long to keep a session's history and files after its last use.",
     type: integer(0, 3650, "DAYS"),
     default: 7,
   }),
@@ -308,7 +308,7 @@ export const table = {
   }),
   insecure: option({
     group: "HTTP",
-    help: "Require no token unless one is set, also beyond loopback. With --kernel pool: use sandboxes on this machine even if another user runs them.",
+    help: "Require no token unless one is set, even beyond loopback. With --kernel pool: use sandboxes on this machine even if another user runs them.",
     type: flag(),
     default: false,
     trusted: true,

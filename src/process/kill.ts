@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 /** Windows has no process groups. */
 export const hasGroups = process.platform !== "win32";
 
-/** A signal to a process, or with a negative number to its group. One that is gone already is fine. */
+/** Sends a signal to a process, or with a negative number to its group. Ignores one that is already gone. */
 export function kill(pid: number, signal: NodeJS.Signals = "SIGKILL"): void {
   try {
     process.kill(pid, signal);

@@ -1,6 +1,6 @@
 import type { Execution } from "../execution.ts";
 
-/** Longer parts of an execution become files of their own, so that journal lines stay short. */
+/** Longer parts of an execution become separate files, so that journal lines stay short. */
 const LARGE_CHARS = 16_384;
 
 const NOT_KEPT = "(not kept: it is too large)";

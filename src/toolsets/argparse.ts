@@ -31,8 +31,8 @@ const numbers = {
 };
 
 /** The arguments with their options expanded, or the program's error message. */
-export function readAsPython(line: PythonCommandLine, args: string[], ours: Additions): string[] | Refusal {
-  const reading = new Reading(line, args, ours);
+export function readAsPython(line: PythonCommandLine, args: string[], native: Additions): string[] | Refusal {
+  const reading = new Reading(line, args, native);
   try {
     return reading.all();
   } catch (error) {
@@ -49,14 +49,14 @@ class Reading {
   readonly #read: string[] = [];
   readonly #unknown: string[] = [];
   readonly #line: PythonCommandLine;
-  readonly #ours: Additions;
+  readonly #native: Additions;
   readonly #rest: string[];
   /** Which command line the first word belongs to. */
-  #command: "theirs" | "ours" | undefined;
+  #command: "original" | "native" | undefined;
 
-  constructor(line: PythonCommandLine, args: string[], ours: Additions) {
+  constructor(line: PythonCommandLine, args: string[], native: Additions) {
     this.#line = line;
-    this.#ours = ours;
+    this.#native = native;
     this.#rest = [...args];
   }
 
@@ -73,10 +73,10 @@ class Reading {
   #word(word: string): void {
     const { mode } = this.#line;
     const isFirst = this.#command === undefined;
-    if (isFirst && mode?.choices.includes(word)) this.#command = "theirs";
-    else if (isFirst && this.#ours.words.includes(word)) this.#command = "ours";
+    if (isFirst && mode?.choices.includes(word)) this.#command = "original";
+    else if (isFirst && this.#native.words.includes(word)) this.#command = "native";
     else if (isFirst && mode) throw new ArgumentError(invalidChoice(mode, word));
-    else if (this.#command !== "ours") {
+    else if (this.#command !== "native") {
       this.#unknown.push(word);
       return;
     }
@@ -87,7 +87,7 @@ class Reading {
     const [flag, given] = split(arg);
     const [name = flag, ...others] = namesFor(this.#line, flag);
     const option = this.#line.options.find(({ names }) => names.includes(name));
-    const takesValue = this.#ours.options.get(flag);
+    const takesValue = this.#native.options.get(flag);
     if (takesValue !== undefined && option?.names.includes(flag) !== true) {
       this.#read.push(arg, ...(takesValue && given === undefined ? this.#rest.splice(0, 1) : []));
     } else if (others.length > 0) {

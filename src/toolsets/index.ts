@@ -2,7 +2,7 @@ import type { ToolsetName } from "../options/options.ts";
 import type { ToolsetDefinition } from "./toolset.ts";
 
 /** The toolsets, imported lazily. */
-// biome-ignore lint/suspicious/noExplicitAny: each has settings of its own, which only it looks at.
+// biome-ignore lint/suspicious/noExplicitAny: each toolset has its own type of settings.
 const toolsets: Record<ToolsetName, () => Promise<{ toolset: ToolsetDefinition<any> }>> = {
   "mcp-python-code-interpreter": () => import("./mcp-python-code-interpreter/toolset.ts"),
   "jupyter-interpreter-mcp": () => import("./jupyter-interpreter-mcp/toolset.ts"),

@@ -21,7 +21,7 @@ export function keptChanging(path: string): CellwrightError {
 }
 
 export function keptFilling(): CellwrightError {
-  return new CellwrightError("kernel_busy", "A folder was filled while it was removed.");
+  return new CellwrightError("kernel_busy", "A cell kept adding files to the folder while it was being removed.");
 }
 
 /** Translates a system error about a path. Errors without a translation stay as they are. */
@@ -37,7 +37,7 @@ export function explain(error: unknown, path: string): unknown {
     case "EINVAL":
       return say("path_outside_session", "was refused: a part of it was replaced meanwhile");
     case "ENAMETOOLONG":
-      return say("invalid_input", "has a name longer than this file system takes (255 bytes)");
+      return say("invalid_input", "has a name longer than the file system allows (255 bytes)");
     case "EACCES":
     case "EPERM":
       return say("invalid_input", "may not be opened: its permissions forbid it");

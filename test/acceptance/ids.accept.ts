@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-/** The cases of the systems that we replace, and those across them: `S0-01` to `S0-35`, and so on. */
+/** The ids of all cases, per replaced system and across them: `S0-01` to `S0-35`, and so on. */
 const cases: Record<string, number> = { S0: 35, S1: 61, S2: 35, S3: 35, S4: 36, X: 48 };
 
 test("every case has a test whose name begins with its id", () => {

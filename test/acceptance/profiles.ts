@@ -1,4 +1,4 @@
-/** Every toolset, and how a cell is run in it: for what has to hold in all of them. */
+/** Every toolset, and how to run a cell in it: for cases that must hold in all of them. */
 
 import { freePort } from "../support/jupyter-server.ts";
 import type { AtEnd } from "../support/program.ts";
@@ -9,16 +9,16 @@ import { type RawReply, startToolset, startToolsetServer, type ToolsetClient } f
 import { environment } from "./x-support.ts";
 
 export interface Profile {
-  /** Without kernels that are started in advance. */
+  /** Without warm kernels. */
   start(args: string[], atEnd: AtEnd): Promise<ToolsetClient>;
-  /** Its arguments for a cell: in a session, or in a new one. */
+  /** The arguments for a cell, in an existing or a new session. */
   cell(code: string, session: string | undefined, limitS?: number): Record<string, unknown>;
   tool: string;
-  /** How the session is called that a reply belongs to; absent where there are none. */
+  /** The id of the session that a reply belongs to; absent if the toolset has no sessions. */
   session?(reply: RawReply): string;
-  /** Makes a session, where its first cell does not. */
+  /** Creates a session, if the first cell does not. */
   begin?(client: ToolsetClient): Promise<string>;
-  /** Its setting of the time limit, where a call has none. */
+  /** The option for the time limit, if a call has none. */
   limit?: string;
 }
 
@@ -82,7 +82,7 @@ export const profiles: Record<string, Profile> = {
   },
 };
 
-/** `describe` for cases of a toolset, on a machine that has what toolsets need. */
+/** `describe` for cases of a toolset, on a machine that meets the requirements of toolsets. */
 export function describeProfile(name: string, suite: () => void): void {
   describeWith("localKernels", `--toolset ${name}`, () =>
     describeWith("jupyterServer", "with a Jupyter server", suite),

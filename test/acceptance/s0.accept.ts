@@ -84,7 +84,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     });
   });
 
-  test("the tools are told key by key as the original tells them", async () => {
+  test("the tools are defined key by key as in the original", async () => {
     const { tools } = await server.client.listTools();
     expect(tools.map(({ name, inputSchema }) => ({ name, inputSchema }))).toEqual(data.tools);
     for (const { description } of tools) expect(description).toBeTruthy();
@@ -119,7 +119,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     }
   });
 
-  test("S0-07 an unknown id is told in the payload", async () => {
+  test("S0-07 an unknown id is reported in the payload", async () => {
     const { error, traceback, success, reply } = await run("1", "nope");
     expect(error).toBe(`SessionExpiredError: ${expiredText("nope")} ${anewText}`);
     expect({ traceback, success, isError: reply.isError ?? false }).toEqual({
@@ -129,7 +129,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     });
   });
 
-  test("S0-08 an exception is told without escape codes and leaves variables alone", async () => {
+  test("S0-08 an exception is shown without escape codes and leaves variables alone", async () => {
     await run("earlier = 'kept'");
     const failed = await run("1/0");
     expect(failed.error).toBe("ZeroDivisionError: division by zero");
@@ -145,7 +145,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect((await run("y", first.session_info?.session_id)).result).toBe("1");
   });
 
-  test("S0-10 what cannot be parsed, and an interpreter that is not there", async () => {
+  test("S0-10 code that cannot be parsed, and a missing interpreter", async () => {
     expect((await run("def")).error).toMatch(/^SyntaxError: /);
     const other = await startToolsetServer(NAME, { args: ["--env", "/nowhere/env", "--port", "0"] });
     const failed = await runIn(other, "1");
@@ -164,7 +164,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect(output).toEqual(["a\n", "b\n", "c\n"]);
   });
 
-  test("S0-13 the path of a file or folder of the session is told by its name", async () => {
+  test("S0-13 the path of a file or folder of the session is shown as its name", async () => {
     expect((await run("_ = open('r.txt', 'w').write('x')\nos.path.abspath('r.txt')")).result).toBe("r.txt");
     expect((await run("os.makedirs('deep/er')\nos.path.abspath('deep/er')")).result).toBe("er");
     expect((await run("os.path.abspath('not-there')")).result).toMatch(/^'\/.*not-there'$/);
@@ -207,7 +207,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect((await read(server, `kernel://${id}/a/x.txt`)).text).toBe("in a");
   });
 
-  test("S0-18 an extension that nobody knows is plain bytes", async () => {
+  test("S0-18 an unknown extension is plain bytes", async () => {
     const { files } = await run("_ = open('d.unknownext', 'w').write('x')");
     expect(files).toMatchObject([{ mime_type: "application/octet-stream" }]);
   });
@@ -321,7 +321,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     }
   });
 
-  test("S0-30 an id that looks like a path is only an id that nobody has", async () => {
+  test("S0-30 an id that looks like a path is only an unknown id", async () => {
     const victim = join(server.dataDir, "victim");
     mkdirSync(victim);
     writeFileSync(join(victim, "file"), "mine");
@@ -355,7 +355,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect(await runIn(limited, "1 + 1", id)).toMatchObject({ success: true, result: "2" });
   });
 
-  test("S0-33 two cells at once keep their order, and a dead kernel is told at once", async () => {
+  test("S0-33 two cells at once keep their order, and a dead kernel is reported at once", async () => {
     const cell = (n: number) => `for i in range(50): print('cell ${n}', i, flush=True)`;
     const lines = (n: number) => [Array.from({ length: 50 }, (_, i) => `cell ${n} ${i}\n`).join("")];
     const id = await begin(server);
@@ -374,7 +374,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect((await run(String(again?.code), begun.session_info?.session_id)).output).toEqual(["84\n"]);
   });
 
-  test("an example: a figure that is saved and shown is told as both files", async () => {
+  test("an example: a figure that is saved and shown is listed as both files", async () => {
     const { code, file } = data.figureExample;
     const { success, files, output } = await run(code, await begin(server));
     expect(success).toBe(true);
@@ -387,7 +387,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     });
   });
 
-  test("long text is told by its two ends, and all of it can be read", async () => {
+  test("long text is shown by its two ends, and all of it can be read", async () => {
     const { output, reply } = await run("print('x' * 60_000 + 'end')");
     expect(output[0]?.length).toBeLessThanOrEqual(24_000);
     expect(output[0]).toMatch(/^xxx[\s\S]*characters left out[\s\S]*end\n$/);
@@ -395,7 +395,7 @@ describeWith("localKernels", "S0 mcp-python-code-interpreter", () => {
     expect((await read(server, String(link?.uri))).text).toBe(`${"x".repeat(60_000)}end\n`);
   });
 
-  test("a tool that there is none of, and arguments that are wrong", async () => {
+  test("an unknown tool, and wrong arguments", async () => {
     expect(await server.call("nope")).toMatchObject({ isError: true, content: [{ text: "Unknown tool: nope" }] });
     const wrong = await server.call("execute_code", {});
     expect(wrong).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("code") }] });
@@ -462,7 +462,7 @@ describeWith("localKernels", "S0 lifetimes", () => {
 
   test("S0-35 without options it listens on 127.0.0.1, port 8000, at /mcp and at /mcp/", async () => {
     const started = await startToolsetServer(NAME, { args: ["--env", environment] }).catch((error) => String(error));
-    // Somebody else may have that port here; then it says which one it wanted.
+    // The port may be in use on this machine; then the error names it.
     if (typeof started === "string") return expect(started).toMatch(/Port 8000 of 127\.0\.0\.1 is in use/);
     expect(started.url).toBe("http://127.0.0.1:8000/mcp");
   });

@@ -1,4 +1,4 @@
-/** What the cases of both versions of jupyter-interpreter-mcp need: a Jupyter server, and programs that use it. */
+/** Shared by the cases of both versions of jupyter-interpreter-mcp: a Jupyter server, and programs that use it. */
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -14,13 +14,13 @@ export interface CellAnswer {
 }
 
 export interface S1Program extends ToolsetClient {
-  /** Runs a cell and gives the object that it is answered with; it must be the same in the text. */
+  /** Runs a cell and returns the object of the reply; the text must contain the same. */
   run(code: string, session?: number | string): Promise<CellAnswer & { reply: RawReply }>;
-  /** Any tool's object. */
+  /** The same for any tool. */
   ask(tool: string, args?: Record<string, unknown>): Promise<Record<string, unknown>>;
 }
 
-/** A server whose files can be seen here, and programs that use it, started one after another or beside each other. */
+/** A Jupyter server with local files, and programs that use it, one after another or concurrently. */
 export class S1Server {
   readonly jupyter: TestJupyterServer;
   readonly toolset: string;
@@ -36,7 +36,7 @@ export class S1Server {
     return new S1Server(jupyter, toolset);
   }
 
-  /** Where sessions and their histories are. */
+  /** The folder of sessions and their histories. */
   get folder(): string {
     return join(this.jupyter.home, this.toolset.endsWith("@0.4") ? "sessions" : "notebooks");
   }
@@ -64,7 +64,7 @@ export class S1Server {
     };
   }
 
-  /** The ids of the kernels that the server runs. */
+  /** Ids of the running kernels. */
   async kernels(): Promise<string[]> {
     const { url, token } = this.jupyter;
     const answer = await fetch(`${url}/api/kernels`, { headers: { Authorization: `token ${token}` } });
@@ -84,7 +84,7 @@ export class S1Server {
   }
 }
 
-/** The object of a reply, which is told twice. */
+/** The object of a reply, which is in the text and in structuredContent. */
 export function objectOf({ structuredContent, content, isError }: RawReply): Record<string, unknown> {
   const [first] = content;
   if (isError || structuredContent === undefined) throw new Error(`No object: ${JSON.stringify(content)}`);
@@ -98,7 +98,7 @@ export interface Leaving {
   stderr: string;
 }
 
-/** Runs the program to its end, without a client. */
+/** Runs the program until it exits, without a client. */
 export function leaveAtOnce(
   args: string[],
   { env = {}, cwd }: { env?: Record<string, string>; cwd?: string } = {},

@@ -1,4 +1,4 @@
-/** jupyter-interpreter-mcp 0.2.1: how it starts, what outlives it, and what becomes of a bad connection. */
+/** jupyter-interpreter-mcp 0.2.1: startup, persistence, and failing connections. */
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -72,7 +72,7 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
     ]);
     expect((await again.run("c", session_id)).result).toEqual(["Execution Result: 3"]);
     await again.close();
-    // As another program left it, which does not mark where cells end.
+    // As written by another program, which does not mark where cells end.
     writeFileSync(server.file("777.txt"), "\na = 1\n\nraise ValueError('then')\n\nif a:\n    b = 2\n\n    c = 3\n");
     const last = await server.program();
     const restored = await last.run("(a, b, c)", 777);
@@ -97,7 +97,7 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
     expect(tried(option, variable)).toBe("http://127.0.0.1:1");
     expect(tried([], variable)).toBe("http://127.0.0.1:2");
     expect(tried([], {})).toBe("http://127.0.0.1:3");
-    // Set, though to nothing: then the file does not count.
+    // Set but empty: then the file does not count.
     expect(leaveAtOnce(["--toolset", NAME], { env: { JUPYTER_TOKEN: "" }, cwd }).stderr).toContain("JUPYTER_TOKEN is");
     rmSync(join(cwd, ".env"));
     expect(tried(["--jupyter-token", "t"], {})).toBe("http://localhost:8888");
@@ -111,7 +111,7 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
       stderr:
         "Invalid configuration: JUPYTER_TOKEN is required (provide via --jupyter-token or environment variable)\n",
     });
-    // What is on the command line hides the environment.
+    // The command line overrides the environment.
     expect(leaveAtOnce(["--toolset", NAME, "--jupyter-token", ""], { env: { JUPYTER_TOKEN: "secret" } })).toEqual(
       missing,
     );
@@ -187,7 +187,7 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
   });
 
   describe("S1-28", () => {
-    test("S1-28 a broken connection costs nothing; a server that is gone is told in a line; kernels are removed", async () => {
+    test("S1-28 a broken connection costs nothing; an unreachable server is reported in a line; kernels are removed", async () => {
       const own = await S1Server.start(python, NAME, onTestFinished);
       const proxy = await TcpProxy.to(Number(new URL(own.jupyter.url).port));
       onTestFinished(() => proxy.close());
@@ -214,7 +214,7 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
     }, 120_000);
   });
 
-  test("a kernel that cannot be started is told in `error`", async () => {
+  test("a kernel that cannot be started is reported in `error`", async () => {
     const own = await S1Server.start(python, NAME, onTestFinished);
     const alone = await own.program();
     await own.jupyter.kill();

@@ -14,7 +14,7 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
   let server: S1Server;
   let program: S1Program;
   let silent: Promise<CellAnswer>;
-  /** A session that cases share where they do not get in each other's way. */
+  /** A session shared by cases that do not interfere. */
   let id: number;
 
   beforeAll(async () => {
@@ -65,7 +65,7 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
     expect(answers.map(({ error }) => error)).toEqual(Array(10).fill([]));
   }, 120_000);
 
-  test("S1-08 an id that nobody knows begins a session", async () => {
+  test("S1-08 an unknown id starts a session", async () => {
     expect(await program.run("u = 7", 12345)).toMatchObject({ error: [], session_id: 12345 });
     expect((await program.run("u", 12345)).result).toEqual(["Execution Result: 7"]);
   });
@@ -128,7 +128,7 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
     expect((await program.run("y", id)).result).toEqual(["Execution Result: ['c']"]);
   });
 
-  test("a kernel that dies is told at once, and the next cell works", async () => {
+  test("a kernel that dies is reported at once, and the next cell works", async () => {
     const { session_id } = await program.run("kept = 5");
     const { error } = await program.run("import os; os._exit(1)", session_id);
     expect(error).toHaveLength(1);
@@ -145,7 +145,7 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
   test("S1-22 three megabytes at once", async () => {
     const { result, error, reply } = await program.run("print('x' * 3 * 1024 * 1024)", id);
     expect(error).toEqual([]);
-    // A server with its own limit leaves some of it out, which is told.
+    // A server with a rate limit drops some of it, which is reported.
     expect(result.slice(1).join()).toMatch(/^(\n<Output is missing here: .*)?$/s);
     expect(result[0]?.length).toBeLessThanOrEqual(24_000);
     expect(/^x+\n\[… [\d\s]+ characters left out; all of it is in cell:\/\/\S+ …\]\nx+\n?$/.test(result[0] ?? "")).toBe(
@@ -186,7 +186,7 @@ describeWith("jupyterServer", "S1a jupyter-interpreter-mcp 0.2.1", (python) => {
 
   test("example: the document's two calls and its shell command", async () => {
     const first = await program.run("x = 42\nprint(x)");
-    // The document leaves out the line end that was printed.
+    // The original's documentation omits the printed line end.
     expect(first).toMatchObject({ result: ["42\n"], error: [] });
     const second = await program.run("print(x * 2)", first.session_id);
     expect(second).toMatchObject({ result: ["84\n"], error: [], session_id: first.session_id });

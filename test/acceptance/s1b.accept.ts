@@ -161,7 +161,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
       expect(await forEver("list_dir", { session_id: eternal })).toMatchObject({ error: "" });
     });
 
-    test("a lifetime that is no number is told at the start", () => {
+    test("a lifetime that is not a number is reported at the start", () => {
       const { status, stderr, stdout } = leaveAtOnce(["--toolset", NAME, ...server.args], {
         env: { SESSION_TTL: "abc" },
       });
@@ -182,7 +182,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     expect(await ask("write_file", { path: "", content: "x" })).toEqual({ error: empty });
     expect(await ask("write_file", { path: "  ", content: "x" })).toEqual({ error: empty });
     expect(await ask("write_file", { path: "d/", content: "x" })).toEqual({ error: slash });
-    // Looked at before everything else.
+    // Checked before everything else.
     expect(await program.ask("write_file", { session_id: "nope", path: ".ssh/", content: "x" })).toEqual({
       error: slash,
     });
@@ -210,7 +210,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     expect(await ask("read_file", { path: "five.txt", limit: 0 })).toEqual({ error: "limit must be >= 1" });
     const after = await ask("read_file", { path: "five.txt", offset: 99 });
     expect(after).toMatchObject({ lines: [], truncated: false, total_lines: 5 });
-    // Looked at before everything else.
+    // Checked before everything else.
     const both = { session_id: "nope", path: ".env", offset: 0, limit: 0 };
     expect(await program.ask("read_file", both)).toEqual({ error: "offset must be >= 1" });
   });
@@ -306,7 +306,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     expect(await edit("edit.txt", "a", "x")).toEqual({ error: several });
     expect(await edit("edit.txt", "", "x")).toEqual({ error: empty });
     expect(await edit("edit.bin", "a", "x")).toEqual({ error: binary });
-    // Only of a text that is there.
+    // Only for text that exists.
     expect(await edit("gone.txt", "", "x")).toEqual({ error: "File not found: gone.txt" });
     expect(await edit("edit.bin", "", "x")).toEqual({ error: binary });
     expect(server.text(id, "edit.txt")).toBe("a a a\n");
@@ -391,7 +391,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
       const name = path.slice(path.lastIndexOf("/") + 1);
       const expected = `Access blocked: '${name}' matches a sensitive file pattern`;
       for (const [tool, args] of fileCalls(path).slice(0, 5)) {
-        // Looked at before the session.
+        // Checked before the session.
         const answer = await program.ask(tool, { session_id: "nope", ...args });
         expect([tool, path, answer.error]).toEqual([tool, path, expected]);
       }
@@ -436,7 +436,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     expect(await upload("data.csv")).toEqual({ error: "Host path must be absolute: data.csv" });
     expect(await upload(inWork("gone.txt"))).toEqual({ error: `Host file not found: ${inWork("gone.txt")}` });
     expect(await upload(inWork("folder"))).toEqual({ error: `Host path is not a file: ${inWork("folder")}` });
-    // Nothing is unreadable to root.
+    // Root can read everything.
     if (process.getuid?.() === 0) return;
     expect(await upload(inWork("closed.txt"))).toEqual({
       error: `Permission denied: cannot read ${inWork("closed.txt")}`,
@@ -528,7 +528,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     expect((await again.run("kept", made)).result).toEqual(["Execution Result: 7"]);
     await again.close();
 
-    // As another program left it: nobody here has heard of it.
+    // Written by another program: this server does not know it.
     const left = "11111111-2222-4333-8444-555555555555";
     mkdirSync(server.file(left));
     writeFileSync(server.file(left, "meta.json"), JSON.stringify({ created_at: 1.5e9, last_access: 1.6e9 }));
@@ -568,7 +568,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
       await again.close();
     }
     expect(await own.kernels()).toEqual([]);
-    // Killed, it leaves its kernel behind, which the next one uses.
+    // When it is killed, its kernel becomes an orphan, which the next one adopts.
     const crashing = await own.program({ dataDir });
     await crashing.run("live = object(); mark = id(live)", made);
     const before = await own.kernels();
@@ -576,7 +576,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     const next = await own.program({ dataDir });
     expect((await next.run("id(live) == mark", made)).result).toEqual(["Execution Result: True"]);
     await next.close();
-    // All but the one that looked after files for the program that was killed: it goes when that is known to be dead.
+    // All but the helper of the killed program, which is deleted once that program counts as dead.
     const left = await own.kernels();
     expect(before).toHaveLength(2);
     expect(left.filter((kernel) => !before.includes(kernel))).toEqual([]);
@@ -589,7 +589,7 @@ describeWith("jupyterServer", "S1b jupyter-interpreter-mcp 0.4.0", (python) => {
     const made = String((await short.ask("create_session")).session_id);
     expect(own.has(made)).toBe(true);
     await until("the sweep", () => !own.has(made), 30_000);
-    // The one that works on files stays.
+    // The helper kernel stays.
     await until("its kernel to end", async () => (await own.kernels()).length <= 1, 30_000);
     expect(await short.ask("list_dir", { session_id: made })).toEqual({
       error: `Session ${made} has expired`,

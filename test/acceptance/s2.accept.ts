@@ -85,7 +85,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     at.call("execute", { session, code, ...more });
   const list = async (at = server) => (await at.call("list_sessions")).structuredContent?.result as Listed[];
   const listed = async (name: string) => (await list()).find((session) => session.name === name);
-  /** A cell that says when it runs, and runs until there is a file `{name}.go`. */
+  /** A cell that reports when it runs, and runs until a file `{name}.go` exists. */
   const begin = async (session: string, name: string) => {
     const here = (ending: string) => join(home, "work", `${name}.${ending}`);
     const reply = run(
@@ -106,7 +106,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(server.client.getServerVersion()?.name).toBe("ipython-mcp");
   });
 
-  test("the tools are told key by key as the original tells them", async () => {
+  test("the tools are defined key by key as in the original", async () => {
     const { tools } = await server.client.listTools();
     expect(tools).toEqual(data.tools);
   });
@@ -270,7 +270,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(await reply).toMatchObject({ isError: true, structuredContent: { status: "error" } });
   });
 
-  test("S2-24 a session that was shut down is gone, and its name can be used anew", async () => {
+  test("S2-24 a session that was shut down is gone, and its name can be used again", async () => {
     await run("x = 1", "again");
     const shutdown = async () => (await server.call("shutdown", { session: "again" })).structuredContent;
     expect(await shutdown()).toEqual({ ok: true });
@@ -313,7 +313,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(await listed("by name")).toMatchObject({ env: "named", python: join(home, "envs/named/bin/python") });
   });
 
-  test("S2-29 an environment that is not there is an error, and begins no session", async () => {
+  test("S2-29 a missing environment is an error, and starts no session", async () => {
     const reply = await run("1", "nowhere", { env: "definitely-not-an-env" });
     const python = join(home, "envs/definitely-not-an-env/bin/python");
     const error = `python interpreter not found at ${python} for env 'definitely-not-an-env'`;
@@ -347,10 +347,10 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
 
   test("S2-30 ipykernel is installed when that is wanted, and the cell runs", async () => {
     const packages = join(environment, `lib/python${pythonVersion()}/site-packages`);
-    // Instead of fetching it, this pip makes the one that is here visible.
+    // Instead of downloading ipykernel, this pip makes the installed one visible.
     const pip = `import site\nopen(site.getsitepackages()[0] + '/here.pth', 'w').write(${JSON.stringify(packages)})`;
     const env = realpathSync(createWorld().venv("bare", { ipykernel: false, pip }));
-    // One that the operator vouches for: nothing of any other is run outside of a jail.
+    // A vouched environment: code of any other runs only in a jail.
     const willing = await start(["--auto-install-ipykernel", "--env-root", dirname(env)]);
     const { structuredContent } = await run("import sys\nsys.prefix", "s", { env }, willing);
     expect(structuredContent).toMatchObject({ status: "ok", result: `'${env}'` });
@@ -374,14 +374,14 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(readFileSync(join(home, "asked"), "utf8")).toBe("asked\n");
   });
 
-  test("S2-33 an env that is not there later is an error, and the session stays", async () => {
+  test("S2-33 an env that is missing later is an error, and the session stays", async () => {
     await run("kept = 1", "stays");
     const wrong = await run("kept = 2", "stays", { env: "definitely-not-an-env" });
     expect(wrong.structuredContent?.status).toBe("env_error");
     expect((await run("kept", "stays")).structuredContent?.result).toBe("1");
   });
 
-  test("S2-34 a kernel that dies is told at once, the next call is warned, and a figure is one picture", async () => {
+  test("S2-34 a kernel that dies is reported at once, the next call is warned, and a figure is one picture", async () => {
     const died = await run("import os; os._exit(1)", "mortal");
     expect(died).toMatchObject({ isError: true, structuredContent: { status: "error" } });
     expect(textOf(died)).toContain("kernel died");
@@ -441,10 +441,10 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
   test("a project's own environment is used whether it was there before the server or not", async () => {
     const world = createWorld();
     const project = realpathSync(dirname(world.file("project/notes.txt", "")));
-    // A kernel needs none of these, and with them a copy takes a minute.
+    // A kernel does not need these, and copying them takes a minute.
     const large =
       /\/(scipy|numpy|pillow|pandas|sympy|plotly|sklearn|bokeh|matplotlib|fontTools|altair|vl_convert|PIL)(\.libs)?$/;
-    // Where the tests' Python is counts as where this user keeps theirs.
+    // The location of the tests' Python counts as one of this user's Python folders.
     const env = { HOME: home, UV_PYTHON_INSTALL_DIR: dirname(dirname(dirname(realpathSync(testPython("managed"))))) };
     const inside = await startToolset(NAME, { env, cwd: project });
     const make = async (name: string) => {
@@ -480,7 +480,7 @@ describeWith("localKernels", "S2 ipython-mcp", () => {
     expect(reply.isError ?? false).toBe(expected.isError);
   });
 
-  test("S2-31 a Python that never answers is an error after 15 s, and held nobody else up", async () => {
+  test("S2-31 a Python that never answers is an error after 15 s, and does not delay other sessions", async () => {
     expect(textOf(await hangingProbe)).toBe("timed out probing ipykernel in env 'hanging'");
     expect(await listed("hanging")).toBeUndefined();
   });

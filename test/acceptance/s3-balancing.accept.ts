@@ -15,11 +15,11 @@ const ports = ["18901", "18902", "18903", "18904"];
 describe("four sandboxes", () => {
   const pool = shared((atEnd) => startPool("18901-18904", ["--kernel", "wasm"], atEnd));
 
-  /** Nothing is said of where they are: these are where they are looked for. */
+  /** Without --pool-url: the default ports. */
   const start = (env = {}) => startBalancer([], { env: { ...pool().env, ...env } });
   const running = (status: BalancerStatus) => ports.filter((port) => status.ports[port]?.status === "busy");
 
-  /** Runs a cell, and says where. */
+  /** Runs a cell, and returns the sandbox that ran it. */
   async function placeOf(client: Balancer, session_id: string): Promise<string | undefined> {
     const before = await client.status();
     expect((await client.python("1", { session_id })).status).toBe("success");

@@ -15,7 +15,7 @@ async function two(args: string[] = []) {
   return { one, other, client: await startBalancer([one.url, other.url], { args }) };
 }
 
-/** So many failures in a row put a sandbox out, whatever session meets them. */
+/** This many consecutive failures take a sandbox out of rotation, whichever sessions they hit. */
 async function putOut(client: Balancer, sandbox: ScriptedSandbox, session_id: string): Promise<void> {
   sandbox.behave(fails);
   for (const count of [1, 2, 3]) {
@@ -113,7 +113,7 @@ describe("when sandboxes fail", () => {
     one.behave(() => held);
     const slow = client.python("1", { session_id: "first" });
     await until("the slow cell to run", () => one.calls.at(-1)?.body.session_id === "first" && one.calls.length > 6);
-    // The next session goes to the other one; with a cell on each, the one after it to where nothing began for longer.
+    // The next session goes to the other sandbox; with a cell on each, the one after it to the least recently used.
     other.behave(() => new Promise(() => {}));
     client.python("1", { session_id: "a", timeout: 60 }).catch(() => {});
     await until("the other to be busy", () => other.calls.length === 1);
@@ -127,7 +127,7 @@ describe("when sandboxes fail", () => {
     expect(await client.python("1", { session_id: "third" })).toMatchObject({ stdout: `on ${other.port}\n` });
     expect(one.calls).toHaveLength(before);
 
-    // After the cool-down there is one trial; who comes while it is under way is sent elsewhere.
+    // After the cool-down one request is the trial; others meanwhile go elsewhere.
     const trial = new Promise<object>((resolve) => {
       finish = resolve;
     });
@@ -146,7 +146,7 @@ describe("when sandboxes fail", () => {
     expect(await stateOf()).toMatchObject({ status: "idle", error_count: 0 });
   });
 
-  test("S3-31 a session that has to move is told so, if it had anything to lose", async () => {
+  test("S3-31 a session that has to move gets a notice, if it had state to lose", async () => {
     const { one, other, client } = await two();
     const session_id = "it's mine";
     expect((await client.python("x = 1", { session_id })).blocks).toHaveLength(2);
@@ -166,7 +166,7 @@ describe("when sandboxes fail", () => {
     expect(silent.blocks.join("")).not.toContain("Notice");
   });
 
-  test("S3-31 a session that comes back to a sandbox does not meet what it was told is lost", async () => {
+  test("S3-31 a session that returns to a sandbox does not find variables that were reported as lost", async () => {
     const { one, other, client } = await two();
     await client.python("x = 1");
     await putOut(client, one, "s");

@@ -1,4 +1,4 @@
-/** mcp-run-python's own answers, as data: each request is made again, in a fresh interpreter. */
+/** Recorded answers of mcp-run-python: each request is repeated in a fresh interpreter. */
 
 import { expect, test } from "vitest";
 import { describeWith } from "../support/requirements.ts";
@@ -16,7 +16,7 @@ interface Golden {
 }
 
 const all = data as Golden[];
-/** As many as there are processors on a small machine. */
+/** The number of processors of a small machine. */
 const AT_ONCE = 3;
 const REPLAY_MS = 300_000;
 

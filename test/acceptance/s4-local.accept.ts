@@ -1,4 +1,4 @@
-/** mcp-run-python on local kernels: what Python in WebAssembly has not, on every machine. */
+/** mcp-run-python on local kernels: features that Python in WebAssembly lacks, on every machine. */
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -48,7 +48,7 @@ describeWith("localKernels", "S4 on local kernels", () => {
       await new Promise<void>((resolve) => web.listen(0, "127.0.0.1", resolve));
       onTestFinished(() => void web.close());
       const { port } = web.address() as AddressInfo;
-      // Its own loopback is behind no proxy; the machine's would be.
+      // Loopback bypasses the proxy by default: in a jail it is the jail's own.
       const ask = (url: string) => `import os, urllib.request
 for name in ('no_proxy', 'NO_PROXY'): os.environ.pop(name, None)
 try: urllib.request.urlopen('${url}', timeout=20).read()

@@ -6,7 +6,7 @@ import { temporaryDataDir } from "../support/program.ts";
 import { messagesOf, offline, outOfReach, runProgram, startStdio, success, wheelFolder } from "./s4-support.ts";
 import { shared } from "./x-support.ts";
 
-/** To install builds an image of the packages, and a snapshot with them. */
+/** Installing builds an image of the packages, and a snapshot with them. */
 const SLOW_MS = 180_000;
 
 describeWithMicropip("S4 packages", (micropip) => {

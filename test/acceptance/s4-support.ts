@@ -17,10 +17,10 @@ export const NAME = "mcp-run-python";
 /** The Python environment that local kernels are tested in; it has numpy, pandas and matplotlib. */
 export const onLocal = ["--kernel", "local", "--env", dirname(dirname(testPython("managed")))];
 
-/** No package can come from anywhere but a folder. */
+/** Packages can only come from a folder. */
 export const offline = ["--package-index", "http://127.0.0.1:9/simple", "--pyodide-base-url", "http://127.0.0.1:9/"];
 
-/** Where Pyodide's distribution cannot be reached, a reply says this. */
+/** The text of a reply if Pyodide's distribution is unreachable. */
 export const outOfReach = /could not be reached/;
 
 type Runs = ToolsetClient & { run(code: string, globals?: Record<string, unknown>): Promise<string> };
@@ -43,7 +43,7 @@ function withRun(client: ToolsetClient): Runs {
   };
 }
 
-/** The whole of a program that ends by itself. */
+/** Runs a program until it exits, and returns all its output. */
 export async function runProgram(args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, [programPath, "--toolset", NAME, ...args], {
     env: programEnv({}),
@@ -60,7 +60,7 @@ export async function runProgram(args: string[]): Promise<{ code: number | null;
   return { code, stdout, stderr };
 }
 
-/** As much of numpy as the examples use. The real one is in Pyodide's distribution alone. */
+/** The part of numpy that the examples use. The real one is only in Pyodide's distribution. */
 const NUMPY = `class ndarray:
     def __init__(self, values):
         self._values = list(values)
@@ -72,7 +72,7 @@ ndarray.__module__ = "numpy"
 array = ndarray
 `;
 
-/** A folder of wheels that need nothing else: micropip's own, which installs them, among them. */
+/** A folder of wheels without dependencies, including micropip's own wheel, which installs them. */
 export function wheelFolder(micropip: { file: string; data: Buffer }, atEnd: AtEnd = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
   atEnd(() => rmSync(folder, { recursive: true, force: true }));
@@ -85,12 +85,12 @@ export function wheelFolder(micropip: { file: string; data: Buffer }, atEnd: AtE
   return folder;
 }
 
-/** What the client of a server is sent as log messages. */
+/** Log messages that the client receives. */
 export function messagesOf(client: Client): { level: string; data: unknown }[] {
   const messages: { level: string; data: unknown }[] = [];
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => void messages.push(params));
   return messages;
 }
 
-/** The whole reply to a program that prints nothing. */
+/** The whole reply for a program that prints nothing. */
 export const success = (value: string) => `<status>success</status>\n<return_value>\n${value}\n</return_value>`;

@@ -306,7 +306,7 @@ describe("S4 on the command line", () => {
 });
 
 describe("S4 over HTTP", () => {
-  // Other systems' clients have no token, and what is answered without one is not theirs to know.
+  // Clients of the original have no token, and do not know the answers to a missing one.
   const server = shared((atEnd) => startHttp(["--insecure", "--timeout", "12"], { atEnd }));
   const post = (body: string, headers = {}, url = server().url) =>
     fetch(url, {
@@ -380,7 +380,7 @@ describe("S4 over HTTP", () => {
     expect(other).toEqual([]);
   });
 
-  test("S4-32 an endless loop ends at the limit, and is in nobody's way", async () => {
+  test("S4-32 an endless loop ends at the limit, and does not delay others", async () => {
     const other = await startHttpClient(server().url);
     let isOver = false;
     const endless = server()

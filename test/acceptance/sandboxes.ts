@@ -1,4 +1,4 @@
-/** Sandboxes behind HTTP for tests: real ones, and one that follows a script for what real ones never do. */
+/** Sandboxes behind HTTP for tests: real ones, and a scripted one for behaviour that real ones never show. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,13 +13,13 @@ export interface SandboxCall {
   response: ServerResponse;
 }
 
-/** What a scripted sandbox does with a request; an object is answered as JSON. */
+/** A scripted sandbox's response to a request; an object is sent as JSON. */
 export type Behaviour = (call: SandboxCall) => object | undefined | Promise<object | undefined>;
 
 export interface ScriptedSandbox {
   url: string;
   port: string;
-  /** All that it was asked, but to forget a session. */
+  /** All requests, except those that clear a session. */
   calls: SandboxCall[];
   cleared: string[];
   behave(behaviour: Behaviour): void;
@@ -32,7 +32,7 @@ export const succeeded = (stdout = "") => ({
   output: { stdout, stderr: "", images: [] },
 });
 
-/** Answers every cell with where it is, until it is told otherwise. */
+/** Answers every cell with its own name, until the script changes. */
 export async function startScripted(port = 0, atEnd: AtEnd = onTestFinished): Promise<ScriptedSandbox> {
   const calls: SandboxCall[] = [];
   const cleared: string[] = [];

@@ -1,4 +1,4 @@
-// Loaded into a program by --import: its clock is as many milliseconds ahead as the file says.
+// Preloaded with --import: shifts the program's clock ahead by the number of milliseconds in a file.
 import { readFileSync } from "node:fs";
 
 const real = Date.now;

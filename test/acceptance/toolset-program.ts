@@ -1,4 +1,4 @@
-/** A toolset's server, started as its users start it, and a client that sees replies as they are sent. */
+/** A toolset's server, started as its users start it, and a client that gets the raw replies. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -53,13 +53,13 @@ export async function startToolset(
 }
 
 export interface ToolsetServer extends ToolsetClient {
-  /** As the program printed it, with `/mcp` at its end. */
+  /** As printed by the program, ending in `/mcp`. */
   url: string;
   /** With the server's token. */
   headers: Record<string, string>;
 }
 
-/** The same for a toolset that is served over HTTP unless it is told otherwise. */
+/** The same for a toolset that is served over HTTP by default. */
 export async function startToolsetServer(
   toolset: string,
   { args = [], env = {}, atEnd = onTestFinished, dataDir = temporaryDataDir(atEnd) }: ToolsetStart = {},

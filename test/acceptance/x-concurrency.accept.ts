@@ -1,4 +1,4 @@
-/** What goes on at the same time, across the systems that we replace, with our own tools. */
+/** Concurrency, across the replaced systems, with the native tools. */
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -63,16 +63,16 @@ describe("concurrency", () => {
 });
 
 describeWith("localKernels", "a slow start", () => {
-  test("X-09 a kernel that takes its time to start keeps nobody else waiting", async ({ onTestFinished }) => {
+  test("X-09 a slow kernel start does not delay others", async ({ onTestFinished }) => {
     const home = mkdtempSync(join(tmpdir(), "cellwright-home-"));
     onTestFinished(() => rmSync(home, { recursive: true, force: true }));
     const python = join(home, "envs/slow/bin/python");
     mkdirSync(dirname(python), { recursive: true });
-    // It starts when it is let: longer than five seconds, if the others took that long.
+    // It starts when the test allows it: after more than five seconds, if the others took that long.
     const lines = ["#!/bin/sh", `touch '${home}/asked'`, `while ! [ -e '${home}/go' ]; do sleep 0.1; done`];
     writeFileSync(python, [...lines, `exec '${testPython("managed")}' "$@"`, ""].join("\n"));
     chmodSync(python, 0o755);
-    // In a jail it could tell nobody that it has been started.
+    // In a jail it could not report that it was started.
     const client = await startStdio({ args: [...onLocal, "--jail", "none"], env: { HOME: home } });
     const session_id = await newSession(client, "x = 0");
     let isSlowOver = false;

@@ -1,4 +1,4 @@
-/** Where code runs and what it finds there, across the systems that we replace, with our own tools. */
+/** Environments and what code finds there, across the replaced systems, with the native tools. */
 
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -63,7 +63,7 @@ describe.concurrent("how long a call waits", () => {
     });
     try {
       const session_id = await newSession(client);
-      // Longer than ten seconds, the least that a call waits; shorter than what a client is waited for without a word.
+      // Longer than ten seconds, the least that a call waits; shorter than the timeout of a silent client.
       const reply = await client.run("time.sleep(14)\n'slept'", { session_id, ...args });
       expect(reply.execution.status).toBe(status);
       const whole = await client.call("wait", { session_id, wait_s: 9 });
@@ -101,7 +101,7 @@ describeWithMicropip("packages", (micropip) => {
     expect(JSON.stringify(unknown)).toContain("no-such-package-here");
     const twice = await client.run(`${block}\n${block}print("began")`, { session_id });
     expect(twice).toMatchObject({ isError: true, text: expect.stringMatching(/script.*Multiple script blocks found/) });
-    // Code that cannot be parsed is not looked into for imports.
+    // Imports of code that cannot be parsed are not examined.
     expect(await run("import no_such_module_here\ndef")).toMatchObject({ error: { name: "SyntaxError" } });
     expect(await run("'unharmed'")).toMatchObject({ status: "ok", result: "'unharmed'" });
   });

@@ -1,4 +1,4 @@
-/** Files of sessions, across the systems that we replace, with our own tools. */
+/** Files of sessions, across the replaced systems, with the native tools. */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Cells that take long, with our own tools. X-11 in the toolsets of the systems that we replace: x-profiles. */
+/** Long cells, with the native tools. X-11 in the toolsets: x-profiles-long. */
 
 import { describe, expect, test } from "vitest";
 import { startStdio } from "../support/program.ts";

@@ -1,4 +1,4 @@
-/** What outlives a restart, and what does not outlive its time, with our own tools. */
+/** What survives a restart, and what expires, with the native tools. */
 
 import { existsSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ describeWith("localKernels", "persistence", () => {
       "(1, 'magic\\n')",
     );
     await after.run("b = open('input.txt').read()\nimport os; os.remove('input.txt')", { session_id });
-    // Now a cell reads what a later one has taken away; it cannot be run again as it was.
+    // Now a cell reads a file that a later one has removed: it cannot be replayed.
     await after.call("write_file", { session_id, path: "once.txt", content: "7" });
     await after.run("c = open('once.txt').read()", { session_id });
     await after.call("delete_file", { session_id, path: "once.txt" });

@@ -1,4 +1,4 @@
-/** Work spread over sandboxes, with our own tools. The same in the words of the system that we replace: s3-*. */
+/** Sessions spread over sandboxes, with the native tools. The same with the replaced system's tools: s3-*. */
 
 import { describe, expect, test } from "vitest";
 import { heldCell, releaseCells } from "../support/held-cells.ts";
@@ -29,7 +29,7 @@ describe("over real sandboxes", () => {
       const status = await client.status();
       return ports.filter((port) => status.ports[port]?.status === "busy");
     };
-    /** Runs a cell, and says where. */
+    /** Runs a cell, and returns the sandbox that ran it. */
     const placeOf = async (args: Record<string, unknown>) => {
       const before = await client.status();
       const { execution } = await client.run("import time", args);
@@ -76,7 +76,7 @@ describe("over sandboxes that follow a script", () => {
     expect(other.calls).toEqual([]);
     expect((await client.status()).ports[one.port]?.status).toBe("error");
 
-    // Out until its cool-down has passed; then one is tried there.
+    // Out of rotation until its cool-down has passed; then one request tries it.
     one.behave(() => succeeded());
     const before = one.calls.length;
     expect((await client.run("1")).execution.status).toBe("ok");
@@ -101,7 +101,7 @@ describe("over sandboxes that follow a script", () => {
     expect(Object.values((await client.status()).ports).map(({ status }) => status)).toEqual(["idle", "idle"]);
   });
 
-  test("X-38 a session that had to move is told that its variables are gone, and the status can be read", async () => {
+  test("X-38 a session that had to move gets a notice about its variables, and the status can be read", async () => {
     const [one, other] = [await startScripted(), await startScripted()];
     const client = await inFrontOf([one.url, other.url]);
     const session_id = await newSession(client, "x = 1");

@@ -1,4 +1,4 @@
-/** X-11 in every toolset, all at the same time: most of it is waiting. */
+/** X-11 in every toolset, concurrently: most of the time is waiting. */
 
 import { describe, expect, test } from "vitest";
 import { describeProfile, profiles } from "./profiles.ts";
@@ -9,7 +9,7 @@ describe.concurrent("long cells in toolsets", () => {
     describeProfile(name, () => {
       const title = "twelve seconds are not too long, an endless loop ends at its limit, and the next call works";
       test(`X-11 ${title}`, { timeout: 120_000 }, async ({ onTestFinished }) => {
-        // Where calls have no limit of their own, that of a server holds for all its cells: the long one has another.
+        // If calls have no time limit, the server's limit applies to all its cells: the long cell needs another server.
         const patient = await start([], onTestFinished);
         const limited = limit ? await start([limit, "2s"], onTestFinished) : patient;
         const [long] = await Promise.all([slept(patient), limit && endless(limited)]);

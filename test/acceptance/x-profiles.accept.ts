@@ -1,4 +1,4 @@
-/** in every toolset, each in its own words. */
+/** in every toolset, with its own texts. */
 
 import { expect, test } from "vitest";
 import { descendants } from "../support/program.ts";
@@ -10,7 +10,7 @@ for (const [name, { start, tool, cell, begin, session: sessionOf }] of Object.en
   describeProfile(name, () => {
     const program = shared((atEnd) => start([], atEnd));
 
-    // First of all: nothing has been started yet.
+    // First, because nothing has been started yet.
     test("X-45 a missing, and a mistyped argument are named, and start no kernel", async () => {
       const client = program();
       const { tools } = await client.client.listTools();
@@ -44,7 +44,7 @@ for (const [name, { start, tool, cell, begin, session: sessionOf }] of Object.en
   });
 }
 
-/** Some of them answer wrong arguments as an error of the protocol. */
+/** Some of them report wrong arguments as a protocol error. */
 function refusalOf(error: Error): RawReply {
   return { content: [{ type: "text", text: error.message }], isError: true };
 }

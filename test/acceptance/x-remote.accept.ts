@@ -1,4 +1,4 @@
-/** A Jupyter server elsewhere, and what can go wrong on the way there, with our own tools. */
+/** A remote Jupyter server and a faulty connection to it, with the native tools. */
 
 import { execFile } from "node:child_process";
 import { expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { newSession, shared } from "./x-support.ts";
 
 describeWith("jupyterServer", "a Jupyter server elsewhere", (python) => {
   const world = shared(async (atEnd) => {
-    // Without the server's own limit of a megabyte per second, which would leave out what comes after a large message.
+    // Without the server's limit of a megabyte per second, which would drop what follows a large message.
     const args = ["--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=1e9"];
     const server = await startJupyterServer(python, { prefix: "/user/a/", args });
     atEnd(() => server.stop());
@@ -60,7 +60,7 @@ describeWith("jupyterServer", "a Jupyter server elsewhere", (python) => {
     expect((await cell).structured).toMatchObject({ status: "ok", stdout: "before\nafter\n", result: "42" });
   });
 
-  test("X-47 after a restart of the Jupyter server the loss is told, and the session goes on", async () => {
+  test("X-47 after a restart of the Jupyter server the loss is reported, and the session continues", async () => {
     const home = world().server.home;
     const first = await startJupyterServer(python, { home });
     const client = await start(first.url, first.token);

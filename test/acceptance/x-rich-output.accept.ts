@@ -1,4 +1,4 @@
-/** Pictures, figures, tables and long texts, across the systems that we replace, with our own tools. */
+/** Pictures, figures, tables and long texts, across the replaced systems, with the native tools. */
 
 import { expect, test } from "vitest";
 import { drawn } from "../support/drawn.ts";
@@ -84,7 +84,7 @@ describeWith("localKernels", "rich output", () => {
     const [link] = links(reply);
     const whole = await read(world().client, String(link?.uri));
     const [width, height] = sizeOfPng(Buffer.from(whole.blob ?? "", "base64"));
-    // Not one dot less than was drawn: 4000, without the empty margins that notebooks cut off.
+    // Every pixel that was drawn: 4000, without the empty margins that notebooks cut off.
     expect(Math.min(width, height)).toBeGreaterThan(3_000);
     expect([width, height]).toEqual(sizeOfPng(Buffer.from((await savedFigure()).blob ?? "", "base64")));
   });

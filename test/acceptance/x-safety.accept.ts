@@ -1,4 +1,4 @@
-/** What code and clients cannot do to a server and to others, with our own tools. X-45 in toolsets: x-profiles. */
+/** What code and clients cannot do to a server and to others, with the native tools. X-45 in toolsets: x-profiles. */
 
 import { describe, expect, test } from "vitest";
 import { descendants, startHttp, startStdio, type TestClient } from "../support/program.ts";
@@ -10,7 +10,7 @@ const memoryBomb = "hoard = []\nwhile True: hoard.append(bytearray(b'x') * 10_00
 const diskBomb = "with open('big.bin', 'wb') as file:\n    for _ in range(64): file.write(bytes(1_000_000))";
 
 describe("bombs on WASM kernels", () => {
-  test("X-43 who hoards memory, forks or fills the disk fails with a clear text, and nobody else notices", async () => {
+  test("X-43 exhausting memory, processes or the disk fails with a clear text, and does not affect others", async () => {
     const client = await startStdio({ args: [...onWasm, ...bounds] });
     const neighbour = await newSession(client, "kept = 'unharmed'");
     for (const [code, told] of [
@@ -85,7 +85,7 @@ for (const [kernel, args, suite] of [
         "    try: open(path, 'wb').write(line)",
         "    except OSError: pass",
       ].join("\n");
-      // Whatever becomes of a kernel that does this: the connection stays as it was.
+      // Whatever happens to a kernel that does this, the connection is not affected.
       const forged: string[] = [];
       client.raw.onerror = (error) => forged.push(String(error));
       client.raw.fallbackNotificationHandler = async ({ method }) => void forged.push(method);
@@ -146,7 +146,7 @@ const sampleOf: Record<string, unknown> = {
   object: {},
 };
 
-/** A value that is of no type that any argument may have, or at least not of this one. */
+/** A value of a type that no argument accepts, or at least not this one. */
 function wrongFor(type: string | undefined): unknown {
   return type === "object" ? "text" : { not: "expected" };
 }

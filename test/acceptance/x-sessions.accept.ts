@@ -1,4 +1,4 @@
-/** Names and sessions, across the systems that we replace, with our own tools. X-03 in their toolsets: x-profiles. */
+/** Names and sessions, across the replaced systems, with the native tools. X-03 in their toolsets: x-profiles. */
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ describe("names and sessions", () => {
       expect.stringMatching(/^cell:\/\/\{session_id\}\//),
     );
 
-    // A session is made by its first cell, listed, reset, and ended with or without its files.
+    // A session is created by its first cell, listed, reset, and closed with or without its files.
     const session_id = await newSession(client, "x = 1", { session_name: "tour" });
     expect((await client.call("list_sessions")).text).toContain("tour");
     expect((await client.call("interrupt", { session_id })).isError).toBe(false);
@@ -41,7 +41,7 @@ describe("names and sessions", () => {
     await client.call("close_session", { session_id: clearing, delete_files: true });
     expect((await client.call("list_files", { session_id: clearing })).isError).toBe(true);
 
-    // A run without state: what one call leaves behind is not there for the next.
+    // Stateless: the next call does not see what one call leaves behind.
     await client.run("leftover = 1");
     expect((await client.run("'leftover' in dir()")).structured?.result).toBe("False");
   });
@@ -62,7 +62,7 @@ describe("names and sessions", () => {
     expect((await client.run("earlier", { session_id })).structured?.result).toBe("'kept'");
   });
 
-  test("X-05 an id that looks like a path is one that nobody has, in every tool that takes one", async () => {
+  test("X-05 an id that looks like a path is an unknown id, in every tool that takes one", async () => {
     const client = await startStdio({ args: [...onWasm, "--files-dir", "/tmp"] });
     const victim = join(client.dataDir, "sessions", "..", "victim");
     mkdirSync(victim);

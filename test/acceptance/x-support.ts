@@ -10,7 +10,7 @@ export const onLocal = ["--kernel", "local", "--env", environment, "--structured
 
 export type Program = Awaited<ReturnType<typeof startStdio>>;
 
-/** Something that the cases of one suite share, made before the first of them and cleared away after the last. */
+/** Something that the cases of one suite share: created before the first of them, removed after the last. */
 export function shared<T>(make: (atEnd: AtEnd) => Promise<T>): () => T {
   const cleanUps: (() => void | Promise<void>)[] = [];
   let made: { value: T } | undefined;
@@ -26,7 +26,7 @@ export function shared<T>(make: (atEnd: AtEnd) => Promise<T>): () => T {
   };
 }
 
-/** One server over stdio, for a suite whose cases do not get in each other's way. */
+/** One server over stdio, for a suite whose cases do not interfere. */
 export function sharedProgram(args: string[], env: Record<string, string> = {}): () => Program {
   return shared((atEnd) => startStdio({ args, env, atEnd }));
 }
@@ -44,7 +44,7 @@ export function pictures({ content }: Reply): Buffer[] {
   return content.filter(({ type }) => type === "image").map(({ data }) => Buffer.from(String(data), "base64"));
 }
 
-/** Width and height of a PNG, which it must be. */
+/** Width and height; throws if it is not a PNG. */
 export function sizeOfPng(bytes: Buffer): [number, number] {
   expect(bytes.subarray(1, 4).toString()).toBe("PNG");
   return [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];

@@ -1,4 +1,4 @@
-/** Cells that end badly, across the systems that we replace, with our own tools. */
+/** Cells that fail or time out, across the replaced systems, with the native tools. */
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -35,7 +35,7 @@ for (const [kernel, args, suite] of [
       expect(next.text).not.toMatch(/before|after/);
     });
 
-    test("X-14 a kernel that ends itself, or is killed, is told at once, and the next cell has a fresh one", async () => {
+    test("X-14 a kernel that ends itself, or is killed, is reported at once, and the next cell has a fresh one", async () => {
       const client = program();
       const session_id = await newSession(client);
       const died = await client.run("print('last words', flush=True)\nos._exit(1)", { session_id });

@@ -1,4 +1,4 @@
-/** Transports: what is on the wire, who may come in and what code may reach, with our own tools. */
+/** Transports: bytes on the wire, access, and the network that code may reach, with the native tools. */
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ describe("transports", () => {
     const first = await call("execute_code", { code: noise });
     const session_id = first._meta["cellwright/execution"]?.session_id;
     await call("execute_code", { session_id, code: "from js import console\nconsole.log('from JavaScript')" });
-    // Whether it can be had or not: its installer has something to say.
+    // Whether or not it can be installed, the installer reports something.
     await call("install_packages", { session_id, packages: ["no-such-package-of-anybody"] });
     await call("execute_code", { session_id, code: "import os\nos._exit(3)" });
     expect(lines.length).toBeGreaterThan(4);
@@ -31,9 +31,9 @@ describe("transports", () => {
     await ended(child, () => child.stdin?.end());
   });
 
-  test("X-40 two clients at once get their own answers, of either protocol, and bad requests harm nobody", async () => {
+  test("X-40 two clients at once get their own answers, of either protocol, and bad requests do no harm", async () => {
     const program = await startHttp({ args: onWasm });
-    // The newest protocol has no connections: each of its requests stands alone.
+    // The newest protocol has no connections: each request is independent.
     const [one, other] = [await program.client("v2 legacy"), await program.client("v2 modern")];
     const sessions = [await newSession(one, "mine = 'one'"), await newSession(other, "mine = 'other'")];
     const ask = async (index: 0 | 1, number: number) => {
@@ -59,7 +59,7 @@ describe("transports", () => {
     expect(await ask(1, 99)).toBe("other 99\n");
   });
 
-  test("X-41 loopback only, unless there is a token; who comes without it, or from elsewhere, is refused", async () => {
+  test("X-41 loopback only, unless a token is set; requests without it, or from other origins, are refused", async () => {
     const open = await startHttp({ args: onWasm });
     expect(new URL(open.url).hostname).toBe("127.0.0.1");
     expect(await statusOf(open.url, {})).toBe(401);
@@ -89,7 +89,7 @@ describeWith("localKernels", "network", () => {
     await new Promise<void>((resolve) => web.listen(0, "0.0.0.0", resolve));
     onTestFinished(() => void web.close());
     const { port } = web.address() as AddressInfo;
-    // Without what keeps a jail's own loopback from its proxy.
+    // Without the setting that exempts a jail's own loopback from its proxy.
     const asking = "import os, urllib.request\nfor name in 'no_proxy', 'NO_PROXY': os.environ.pop(name, None)\n";
     const get = (url: string) => `${asking}urllib.request.urlopen("${url}", timeout=5).read()`;
     const url = `http://127.0.0.1:${port}`;
@@ -106,7 +106,7 @@ describeWith("localKernels", "network", () => {
     expect((await wasm.run(fetching)).structured).toMatchObject({ status: "error" });
     expect(hits).toEqual([]);
 
-    // Every host, at this port: what is left out is so because of where it is.
+    // Every host, at this port: a refusal can only be due to the address.
     const networked = await startStdio({ args: [...onLocal, `--allow-net=*:${port},*:80`] });
     const places = [url, `http://localhost:${port}`, `http://10.0.0.1:${port}`, "http://169.254.169.254"];
     for (const place of places) {
@@ -115,7 +115,7 @@ describeWith("localKernels", "network", () => {
       expect(reply.text).toMatch(/403|public internet/);
     }
     expect(hits).toEqual([]);
-    // The control: what is allowed by its address is reached; a redirect from there to another place is not.
+    // The control: a host allowed by its address is reached; a redirect from there to another is not.
     const allowed = await startStdio({ args: [...onLocal, `--allow-net=127.0.0.1:${port}`] });
     expect((await allowed.run(get(`${url}/allowed`))).structured?.result).toBe("b'reached'");
     expect((await allowed.run(get(`${url}/away`))).text).toContain("403");
@@ -146,7 +146,7 @@ describe("the end of a server", () => {
   });
 });
 
-/** The program, spoken to line by line. */
+/** The program, driven line by line. */
 async function startRaw(args: string[], dataDir = temporaryDataDir()) {
   const child = spawn(process.execPath, [programPath, "--data-dir", dataDir, ...args], {
     env: programEnv({}),
@@ -193,7 +193,7 @@ function run(args: string[]): Promise<{ code: number; stderr: string }> {
   });
 }
 
-/** `fetch` does not let anybody choose the Host. */
+/** `fetch` does not allow setting the Host header. */
 function statusOf(url: string, headers: Record<string, string>): Promise<number> {
   const clientInfo = { name: "raw", version: "1" };
   const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo };

@@ -12,7 +12,7 @@ import { JAILED, tier } from "./tier.mjs";
 const q = JSON.stringify;
 const basePython = () => realpathSync(join(environment, "bin/python"));
 
-/** A folder of the case's own, a path that means "it ran outside", and a program that leaves a file there. */
+/** A folder for one case, a path that means "it ran outside", and a program that creates a file there. */
 function ground(stage) {
   const folder = mkdtempSync(join(stage.folder, "ground-"));
   const mark = join(mkdtempSync(join(stage.folder, "mark-")), "ran");
@@ -29,7 +29,7 @@ function plant(folder, script) {
   chmodSync(join(folder, "bin/python"), 0o755);
 }
 
-/** A virtual environment that has the packages of the tests' one, and a project installed in place if one is named. */
+/** A virtual environment with the packages of the tests' Python, and an editable install of a project if one is named. */
 export function makeVenv(path, ...inPlace) {
   const made = spawnSync(basePython(), ["-m", "venv", "--without-pip", path], { encoding: "utf8" });
   if (made.status !== 0) throw new Error(made.stderr);
@@ -45,7 +45,7 @@ const local =
   (given) =>
     startStdio({ args: [...args, ...LIMITS], env: { ...given, ...env }, kernel: ["--kernel", "local"] });
 
-/** A cell in a session of its own, which is closed again. */
+/** Runs a cell in a separate session, which is closed afterwards. */
 async function once(server, code, more = {}) {
   const reply = await server.admin.run(code, { timeout_s: 60, ...more });
   if (reply.session) await server.admin.call("close_session", { session_id: reply.session, delete_files: true });
@@ -259,7 +259,7 @@ const s6 = plantThenStart({
       host_path: join(site, "sitecustomize/__init__.py"),
     });
     await server.admin.call("close_session", { session_id: reply.session, delete_files: true });
-    // As 0.1.0 did it, whatever the tools refuse since.
+    // As version 0.1.0 did, whatever the tools refuse now.
     if (jail === "none" && exported.isError) {
       mkdirSync(join(site, "sitecustomize"), { recursive: true });
       writeFileSync(join(site, "sitecustomize/__init__.py"), `import os\n${python}\n`);

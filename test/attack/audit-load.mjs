@@ -1,4 +1,4 @@
-// What one session leaves in the server, on the disk and in the machine's memory must not hurt its neighbours.
+// What one session leaves in the server, on disk and in memory must not affect its neighbours.
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -45,14 +45,14 @@ async function serverWith(stage, { heapMb, args = [], jail = tier, ...more } = {
   };
 }
 
-/** The same in a process that holds on to everything: whether it dies of it. */
+/** The same in a process that keeps everything in memory: whether it runs out of memory. */
 function diesOf(heapMb, code) {
   const run = spawnSync(process.execPath, [`--max-old-space-size=${heapMb}`, "-e", code], { encoding: "utf8" });
   return run.status !== 0 && /heap out of memory|allocation failed/i.test(run.stderr);
 }
 
 const HEAP_MB = 192;
-/** 15 million characters that are not the same twice, as a cell may show them. */
+/** 15 million random characters, as a cell may show them. */
 const shows = (number) => `for i in range(2): display({"text/html": "${number}-%d" % i + "x" * 7_500_000}, raw=True)`;
 
 const a1 = forPython({
@@ -130,7 +130,7 @@ const a2 = forPython({
   },
 });
 
-/** 2.2 million values, as large as messages may be. */
+/** 2.2 million values, the largest allowed message. */
 const RAW = `b'{"data":{"application/json":[' + b"[]," * 2_200_000 + b"[]]}}"`;
 const flood = (about) =>
   asFake(`raw = ${RAW}
@@ -153,13 +153,13 @@ const a3 = forPython({
   async probe(stage) {
     const told = [];
     for (const [name, about] of Object.entries(floods)) {
-      // With room for what waits to be sent: a kernel that runs out of memory floods nobody.
+      // With memory for the send buffer: a kernel that runs out of memory does not flood.
       const server = await serverWith(stage, { args: ["--memory-mb", "2048", "--disk-mb", "4096"] });
       const { session } = await server.run("0");
       const before = cpuMs(server.pid);
       const begun = await server.run(flood(about), { session_id: session });
       proves(begun.status === "ok", short(begun.text));
-      // What it shows comes behind all of the flood.
+      // Its own output comes after the flood.
       const { text } = await server.run("flooding.join()", { session_id: session, timeout_s: 100, wait_s: 100 });
       const used = cpuMs(server.pid) - before;
       told.push(`${name}: ${used} ms${text.includes("keeps sending far more") ? ", ended" : ""}`);
@@ -183,11 +183,11 @@ const a3 = forPython({
   },
 });
 
-/** What the server's processor may do for a flood, whoever else uses the machine. Reading all of it takes far more. */
+/** CPU time that the server may spend on a flood, on a busy machine, too. Reading all of it takes far more. */
 const MAX_FLOOD_MS = 8_000;
 
 function cpuMs(pid) {
-  // After the name, in brackets, the state is the third field; those of the processor's time are the 14th and 15th.
+  // After the name, in brackets, the state is the third field; CPU times are the 14th and 15th.
   const fields = readIfThere(`/proc/${pid}/stat`)
     .replace(/^.*\) /s, "")
     .split(" ");
@@ -237,7 +237,7 @@ const a4 = forPython({
   },
 });
 
-/** As an ordinary user finds it, who has no cgroups. */
+/** Without cgroups, as for an ordinary user. */
 const NO_CGROUP = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /sys/fs/cgroup && exec "$@"', "sh"];
 const hogs = {
   processes: `for i in 1 2 3 4 5 6 7 8; do python3 -c "import time; x = bytearray(b'x') * (90 << 20); time.sleep(15)" & done; wait; echo held`,
@@ -272,7 +272,7 @@ const a8 = [
       const args = ["--memory-mb", "128", "--log-level", "debug"];
       const server = await serverWith(stage, { launcher: NO_CGROUP, args });
       expect(/memory: rlimit/.test(server.stderr()), "there is a memory cgroup after all");
-      // Without namespaces there is no file system in memory that is the session's own.
+      // Without namespaces, the session has no tmpfs of its own.
       const tried = Object.entries(hogs).filter(([name]) => hasNamespaces || name !== "files in memory");
       for (const [name, code] of tried) {
         const { session } = await server.run(":", { language: "bash" });
@@ -294,7 +294,7 @@ const a8 = [
   },
 ];
 
-/** A wheel that unpacks to so many files of 9 MB. */
+/** A wheel that unpacks to this many files of 9 MB. */
 function bomb(folder, files) {
   mkdirSync(folder, { recursive: true });
   const made = spawnSync(
@@ -315,11 +315,11 @@ with zipfile.ZipFile(${JSON.stringify(join(folder, "bomb-1.0-py3-none-any.whl"))
     { encoding: "utf8" },
   );
   proves(made.status === 0, made.stderr);
-  // Otherwise the working directory, this repository: then no program in it is started, uv neither.
+  // The default is the working directory, this repository: then no program in it is started, including uv.
   return ["--package-dir", folder, "--files-dir", folder];
 }
 
-/** With a uv to install with: the environment of tests has no pip. */
+/** With uv as the installer: the tests' environment has no pip. */
 const uvDir = fileURLToPath(new URL("../../.cache/uv/bin", import.meta.url));
 const installing = { PIP_NO_INDEX: "1", PATH: `${uvDir}:${process.env.PATH}` };
 
@@ -391,7 +391,7 @@ const a12 = forPython({
   },
 });
 
-/** Where an installer has put a link in place of the packages. */
+/** Where an installer has replaced the packages by a link. */
 function linked(stage) {
   const folder = mkdtempSync(join(stage.folder, "site-"));
   const [elsewhere, overlay] = ["elsewhere", "packages"].map((name) => join(folder, name));

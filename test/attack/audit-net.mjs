@@ -1,4 +1,4 @@
-// Doors beside the jail, over HTTP and to package indexes: tokens, pages of other servers, names in pools, terminals.
+// Attacks around the jail, over HTTP and on package indexes: tokens, pages of other servers, pool names, terminals.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ async function post(server, path, body, headers = json) {
 const runs = (server, code, headers, session_id = "s") =>
   post(server, "/jupyter_sandbox", { session_id, code, timeout: 60 }, { ...json, ...headers });
 
-/** A server of the case's own, without what `ownServer` expects of tenants. */
+/** A separate server, without the tenants that `ownServer` expects. */
 async function serve(stage, { args = [], env = {} } = {}) {
   const server = await startHttp({ args: ["--warm", "0", ...args], env });
   stage.after(() => server.stop());
@@ -184,7 +184,7 @@ const h8 = {
   class: "H1",
   what: "a page of a public package index that names a file in a private network",
   async probe(stage) {
-    // Both are on loopback here; what counts is what is known of the index.
+    // Both are on loopback here; only what is known about the index matters.
     const { fetched, hits } = await followPage(stage, { indexIsPrivate: false });
     expect(fetched.kind === "unreachable" && hits.length === 0, `fetched: ${short(q(fetched))}`);
   },
@@ -270,7 +270,7 @@ const h11 = {
   },
 };
 
-/** What a terminal is sent by a program that believes to be on one. */
+/** Output for a program that believes to have a terminal. */
 function onTerminal(command, cwd) {
   const script = "import pty, sys\nsys.exit(pty.spawn(sys.argv[1:]) >> 8)";
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, TERM: "xterm" };

@@ -22,7 +22,7 @@ const serve = (stage, ...args) =>
     startStdio({ args: ["--warm", "0", ...args], env: { ...env, CELLWRIGHT_LOG_LEVEL: "warn" } }),
   );
 
-/** Code in a workspace with and without a repository; with `lift`, what the operator has allowed by name. */
+/** Code in a workspace with and without a repository; with `lift`, names that the operator has exempted. */
 export async function attackByCode(stage, { serverIn, run, lift = [] }) {
   const done = [];
   for (const repository of [true, false]) {
@@ -76,7 +76,7 @@ const wasm = (stage, wall = "auto") => ({
   run: (server, code) => server.run(code, { timeout_s: 60 }),
 });
 
-/** The same by file tools: nothing of a kernel is needed for it. */
+/** The same with file tools, which need no kernel. */
 const s7Files = {
   id: "S7",
   class: "S5",
@@ -188,7 +188,7 @@ for way in (lambda: put(${q(`${site}/c.pth`)}, ${q(content)}), lambda: put(${q(`
     const folder = makeProject(stage);
     const server = await serve(stage, "--workspace", folder);
     const session = await stage.session(server);
-    // Nobody vouches for one that was not there at the start.
+    // An environment that did not exist at the start is not vouched for.
     const { run, site } = makeVenv(folder);
     const marker = markerIn(stage);
     await session.call("write_file", { path: `${site}/e.pth`, content: startupLine(marker) });
@@ -198,7 +198,7 @@ for way in (lambda: put(${q(`${site}/c.pth`)}, ${q(content)}), lambda: put(${q(`
   },
 };
 
-/** Names by which something runs once it lies in the user's folder, and one that only looks like them. */
+/** Names of files that are run once they exist in the user's folder, and one that only looks similar. */
 const exported = [
   ...["sitecustomize/__init__.py", "sitecustomize.py", "usercustomize/__init__.py", "x.pth", ".venv/pyvenv.cfg"],
   ...["venv/bin/python", "env/lib/x.py", "lib/site-packages/a.py", "node_modules/a/index.js", "conftest.py"],
@@ -239,7 +239,7 @@ const s6 = {
     const evil = join(folder, "evil");
     writeFileSync(evil, startupLine(marker));
     mkdirSync(join(folder, "usercustomize"));
-    // As a tool does it that only joins paths.
+    // As a tool that only joins paths would do it.
     for (const name of ["sitecustomize.py", "usercustomize/__init__.py"]) copyFileSync(evil, join(folder, name));
     spawnSync("python3", ["-c", "1"], { cwd: folder, env: { PATH: process.env.PATH, PYTHONPATH: folder } });
     proves(existsSync(marker), "Python does not import them by itself");

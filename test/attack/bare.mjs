@@ -1,6 +1,6 @@
-// Pyodide in a Deno that may do everything: the probes of a case run here with every wall taken away.
+// Pyodide in a Deno with all permissions: runs the probes of a case without any protection, as the control.
 // deno run --allow-all bare.mjs PYODIDE_DIR WORKSPACE SNAPSHOT; one JSON line in, { id, code }, one line out, { id, text }.
-// Its types are not among ours.
+// Deno's types are not installed.
 const { Deno } = /** @type {any} */ (globalThis);
 const [pyodideDir, workspaceDir, snapshotFile] = Deno.args;
 const { loadPyodide } = await import(`file://${pyodideDir}/pyodide.mjs`);
@@ -26,7 +26,7 @@ for await (const chunk of Deno.stdin.readable) {
 }
 Deno.exit();
 
-/** Many controls kill it, and a start from a snapshot takes a tenth of the time: the first start makes one. */
+/** Many controls kill it, and a start from a snapshot takes a tenth of the time: the first start creates one. */
 async function startPython() {
   const indexURL = `${pyodideDir}/`;
   try {

@@ -1,4 +1,4 @@
-// Group B, first half: what eats processes, memory, time and disk.
+// Group B, first half: exhaustion of processes, memory, time and disk.
 import { spawnSync } from "node:child_process";
 import {
   existsSync,
@@ -16,7 +16,7 @@ import { expect, inLanes, js, protects, proves, short, sleep, timed, until } fro
 import { descendants, isAlive, rssMb, startStdio } from "./server.mjs";
 import { DISK_MB, MEMORY_MB, smallDisk } from "./stage.mjs";
 
-/** A session that was stopped takes the next cell within 5 s; a machine under load gets a little more. */
+/** A stopped session accepts the next cell within 5 s; a machine under load gets a little more. */
 const ADMIT_MS = 7_000;
 
 async function runsAgain(session, name) {
@@ -121,7 +121,7 @@ const b20 = {
   what: "memory bombs: bytearrays, buffers, JavaScript heap, WebAssembly, timers",
   async probe(stage) {
     const server = await stage.server(stage.walls[0]);
-    // Pages for Python, V8's old space, Deno itself; and what can be taken between two looks.
+    // Memory of Python, V8's old space and Deno itself; and what can be allocated between two checks.
     const limitMb = MEMORY_MB + 256 + 300 + 600;
     for (const [name, [code, ending]] of stage.some(memoryBombs, 4)) {
       const session = await stage.session(server, "state = 1234");
@@ -186,7 +186,7 @@ function endless(id, what, cells) {
         const session = await stage.session(await stage.server(stage.walls[0]));
         const { value, ms } = await timed(() => session.run(code, { timeout_s: 1 }));
         expect(value.status === "timeout", `${name}: ${value.status}, ${short(value.text)}`);
-        // A second of its own, two of grace, and the end of a process.
+        // One second of run time, two of grace, and the end of a process.
         expect(ms < 6_000, `${name}: stopped after ${Math.round(ms)} ms`);
         await runsAgain(session, name);
         await session.close();
@@ -252,7 +252,7 @@ const b23 = {
   },
 };
 
-/** 8 MB each 25 ms: about as fast as a real disk, so that it matters how often somebody looks. All stop at 400 MB. */
+/** 8 MB every 25 ms, about as fast as a real disk, so that the check interval matters. All stop at 400 MB. */
 const pour = (target) =>
   `const b = new Uint8Array(8e6); for (let i = 0; i < 50; i++) { ${target}; await new Promise((r) => setTimeout(r, 25)); } return "poured"`;
 const endlessJs = (code) => js(code).replaceAll("4000", "60000");
@@ -278,7 +278,7 @@ const diskBombs = {
   "a zip bomb":
     'import zipfile, io\nbuffer = io.BytesIO()\nwith zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as z:\n    for i in range(40):\n        z.writestr(f"f{i}", bytes(10_000_000))\nzipfile.ZipFile(buffer).extractall(".")\n"poured"',
 };
-/** The slack that the watchdog gives, and what is written between two of its looks. */
+/** The watchdog's tolerance, and what is written between two of its checks. */
 const DISK_BOUND_MB = DISK_MB + 32 + 140;
 const DISK_SIZE_MB = 700;
 
@@ -477,7 +477,7 @@ const b32 = {
     await sleep(300);
     const loud = await latency(server, 60);
     await session.close();
-    // Below 25 ms a turn of the scheduler decides, not we.
+    // Below 25 ms the scheduler decides.
     protects(loud < Math.max(3 * quiet, 75), `p95 ${quiet.toFixed(0)} ms became ${loud.toFixed(0)} ms`);
     return `p95 ${quiet.toFixed(0)} ms, with hogs ${loud.toFixed(0)} ms`;
   },

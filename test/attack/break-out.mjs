@@ -1,12 +1,12 @@
-// Cases of one form: many ways to one goal, tried in a kernel behind each wall, and in a bare kernel as the control.
+// Cases of one form: many ways to one goal, tried in a kernel in each sandbox, and in a bare kernel as the control.
 import { readFileSync } from "node:fs";
 import { all, expect, Invalid, js, short, until } from "./case.mjs";
 
-/** What a way returns when it got through and there is no flag to show: put together at run time, so no source has it. */
+/** Returned by a way that succeeded without a flag to show; assembled at run time, so that no source contains it. */
 export const GOT = '["GOT", "THROUGH"].join("-")';
 const GOT_TEXT = "GOT-THROUGH";
 
-/** JavaScript that runs code in a worker below and returns the first message from it. */
+/** JavaScript that runs code in a nested worker and returns the first message from it. */
 export const subWorker = (code, options = "") => `return await new Promise((resolve) => {
   const worker = new Worker("data:text/javascript," + encodeURIComponent(${JSON.stringify(code)}), { type: "module"${options} });
   worker.onmessage = (event) => resolve(event.data);
@@ -17,7 +17,7 @@ export const subWorker = (code, options = "") => `return await new Promise((reso
  * `ways` are JavaScript, or Python when they begin with `#py`; each has to succeed in the control. `hopes` are tried on
  * Cellwright only: they are known not to work in a bare kernel either, or would do harm there.
  *
- * A way succeeds if the flag or `GOT` comes out, if somebody reached the canary, or if `effect` says so.
+ * A way succeeds if the flag or `GOT` comes out, if something reached the canary, or if `effect` says so.
  *
  * @param {Attempt} attempt
  *
@@ -70,7 +70,7 @@ export function breakOut({ id, what, prepare, ways, hopes = () => ({}), effect, 
       for (const [name, code] of entries) {
         const hits = stage.canary.hits;
         const text = await stage.bare.run(asCell(code));
-        // A process that was told to end needs a moment for it.
+        // A process that was signalled takes a moment to exit.
         const isThrough = async () =>
           leaks(text, place) || stage.canary.hits > hits || (await effect?.(place, stage.bare));
         await until(`${name} to get through`, isThrough).catch(() => {
@@ -101,13 +101,13 @@ async function placeOf(stage, server, prepare) {
     sessions,
     serverPid: server.pid,
     neighbour: `${sessions}/${server.neighbour}`,
-    /** What else must not come out. */
+    /** Other secrets that must not come out. */
     secrets: [server.keep],
   };
   return { ...place, ...(await prepare?.(stage, place)) };
 }
 
-/** IPv6 sends a packet of its own now and then; what is due to the attack is there each time. */
+/** IPv6 occasionally sends packets by itself; packets of the attack appear each time. */
 async function sendsPackets(stage, attack) {
   for (let turn = 0; turn < 2; turn += 1) {
     const before = privatePackets(stage);
@@ -117,7 +117,7 @@ async function sendsPackets(stage, attack) {
   return true;
 }
 
-/** Packets on the loopback device, when it is ours alone: stdio servers send none. */
+/** Packets on the loopback device, if no other program uses it: stdio servers send none. */
 function privatePackets(stage) {
   if (!stage.privateNetwork) return 0;
   const line = /^\s*lo:(.*)$/m.exec(readFileSync("/proc/net/dev", "utf8"))?.[1] ?? "";

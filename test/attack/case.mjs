@@ -1,21 +1,21 @@
-// What a case is made of, and the words in which cases speak.
+// The parts of a case, and its assertions.
 import { randomBytes } from "node:crypto";
 
-/** A probe that got through, or an expectation that was not met. */
+/** A probe succeeded, or an expectation was not met. */
 export class Failure extends Error {
-  /** Somebody else had to pay for it: the server, another session, the machine. */
+  /** Others were affected: the server, another session, the machine. */
   hurt = false;
 }
 /** A control that did not succeed: the probe proves nothing. */
 export class Invalid extends Error {}
-/** A control that only root can do: as an ordinary user the probe is tried all the same. */
+/** A control that only root can run: ordinary users still try the probe. */
 export class NeedsRoot extends Error {}
 
 export function expect(condition, message) {
   if (!condition) throw new Failure(message);
 }
 
-/** Like `expect`, where not meeting it hurts others than the session that did it. */
+/** Like `expect`, for failures that affect others than the session that caused them. */
 export function protects(condition, message) {
   if (!condition) throw Object.assign(new Failure(message), { hurt: true });
 }
@@ -48,7 +48,7 @@ export async function timed(work) {
   return { value, ms: performance.now() - begin };
 }
 
-/** Works through a list, a few at a time. */
+/** Processes a list with limited concurrency. */
 export async function inLanes(items, lanes, work) {
   const waiting = [...items];
   const lane = async () => {
@@ -57,7 +57,7 @@ export async function inLanes(items, lanes, work) {
   await all(Array.from({ length: lanes }, lane));
 }
 
-/** Waits for all of them, then fails with the first that failed: nothing runs on into the next case. */
+/** Waits for all of them, then fails with the first failure: nothing continues into the next case. */
 export async function all(promises) {
   const ends = await Promise.allSettled(promises);
   const failed = ends.find((end) => end.status === "rejected");
@@ -90,7 +90,7 @@ export function pythonText(text) {
 }
 
 /**
- * JavaScript that takes over the memory through which a kernel's worker reports, and can then say anything:
+ * JavaScript that takes over the memory through which a kernel's worker reports, and can then forge any message:
  * `say(cell, event)`, `record(kind, tag, bytes, last)`, `header` (0 written, 1 read, 2 reader's state, 4 urgent).
  */
 export const stealRing = `

@@ -1,2 +1,2 @@
-// Loaded into the attacked servers, so that what they keep can be told from what V8 has not collected yet.
+// Preloaded into the attacked servers, to tell leaks from garbage that V8 has not collected yet.
 process.on("SIGUSR2", () => globalThis.gc());

@@ -1,4 +1,4 @@
-// Where negative controls run: a bare Pyodide, and a listener that notices whoever reaches it.
+// Where negative controls run: a bare Pyodide, and a listener that notices every connection.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createSocket } from "node:dgram";
@@ -17,7 +17,7 @@ mkdirSync(cacheDir, { recursive: true });
 
 export { pyodideDir };
 
-/** Without walls and without limits, so every wait on it is bounded and it can be killed at any time. */
+/** Without sandbox and limits, so every wait on it is bounded and it can be killed at any time. */
 export class Bare {
   #child;
   #ready;
@@ -28,7 +28,7 @@ export class Bare {
 
   constructor(folder, env) {
     this.workspace = mkdtempSync(join(folder, "bare-"));
-    // Without the last, Deno asks for its newest version, and a canary in another lane takes that for an attack.
+    // Without the last, Deno checks for updates, and a canary in another lane would count that as an attack.
     const own = { DENO_DIR: mkdtempSync(join(folder, "deno-dir-")), NO_COLOR: "1", DENO_NO_UPDATE_CHECK: "1" };
     this.#env = { ...env, ...own };
   }
@@ -55,7 +55,7 @@ export class Bare {
       stdio: ["pipe", "pipe", "ignore"],
     });
     this.#child = child;
-    // What an earlier one was about to say when it was killed.
+    // Output of an earlier process, sent just before it was killed.
     this.#pieces = [];
     child.stdin.on("error", () => {});
     child.stdout.setEncoding("utf8").on("data", (text) => {
@@ -71,7 +71,7 @@ export class Bare {
     return this.#ready;
   }
 
-  /** The last expression as text; `RAISED …`, `DIED` or `TIMEOUT` where there is none. After a timeout it is killed. */
+  /** The last expression as text, or `RAISED …`, `DIED` or `TIMEOUT`. After a timeout it is killed. */
   async run(code, { timeoutMs = 10_000 } = {}) {
     await this.start();
     this.#lastId += 1;
@@ -102,7 +102,7 @@ export class Bare {
   }
 
   #read(text) {
-    // An answer may be 50 MB long: its pieces are put together once, at its end.
+    // An answer may be 50 MB long: its pieces are joined once, at its end.
     this.#pieces.push(text);
     if (!text.includes("\n")) return;
     const lines = this.#pieces.join("").split("\n");
@@ -115,7 +115,7 @@ export class Bare {
   }
 }
 
-/** Listens for TCP, UDP, DNS and on Unix sockets, counts who comes, and tells everybody the flag. */
+/** Listens for TCP, UDP, DNS and on Unix sockets, counts connections, and sends the flag to each. */
 export class Canary {
   hits = 0;
   #closers = [];
@@ -124,7 +124,7 @@ export class Canary {
     this.flag = flag;
   }
 
-  /** On its own network it answers on the ports that attacks expect as well, at every address. */
+  /** In its own network it also answers on the ports that attacks expect, at every address. */
   async open({ folder, ownNetwork }) {
     const host = ownNetwork ? "::" : "127.0.0.1";
     this.port = await this.#listen({ port: 0, host });
@@ -146,7 +146,7 @@ export class Canary {
     const server = createServer((socket) => {
       this.hits += 1;
       socket.on("error", () => {});
-      // Who speaks first is answered; who waits gets the flag as well.
+      // Clients that send first get an answer; clients that wait get the flag as well.
       const timer = setTimeout(() => socket.end(answer), 150);
       socket.once("data", () => {
         clearTimeout(timer);
@@ -163,7 +163,7 @@ export class Canary {
     const socket = createSocket(host === "::" ? "udp6" : "udp4");
     socket.on("message", (query, from) => {
       this.hits += 1;
-      // "No such name", which ends the waiting of whoever asked.
+      // "No such name", so that the resolver does not wait.
       const answer = Buffer.from(query);
       if (answer.length > 11) answer.writeUInt16BE(0x8183, 2);
       socket.send(answer, from.port, from.address, () => {});

@@ -90,7 +90,7 @@ const a2 = breakOut({
     stage.after(() => victim.kill("SIGKILL"));
     return { victim };
   },
-  // A way that signals gets its own victim's death noticed; each is started anew by `prepare`.
+  // A way that signals must not kill another one's victim; `prepare` starts a new one for each.
   effect: ({ victim }) => victim.exitCode !== null || victim.signalCode !== null || !isAlive(victim.pid),
   ways: ({ victim }) => ({
     "list /proc": `return [...Deno.readDirSync("/proc")].some((e) => e.name === "${victim.pid}") ? ${GOT} : "none"`,
@@ -133,7 +133,7 @@ const a4 = breakOut({
   id: "A4",
   what: "another session's workspace, journal, run folder and claim",
   prepare(_, { neighbour }) {
-    // A sibling whose path begins like that of an own folder.
+    // A sibling folder whose path starts with that of an allowed one.
     return { journal: join(neighbour, "journal.ndjson") };
   },
   ways: ({ sessions, neighbour, journal }) => ({
@@ -210,7 +210,7 @@ const a7 = breakOut({
   id: "A7",
   what: "write below /proc and /sys: core_pattern, cgroups, release_agent",
   ways: () => ({ comm: opens("/proc/self/comm"), "oom score": opens("/proc/self/oom_score_adj") }),
-  // Opened only: what a write there does is not ours to try.
+  // Only opened: a write there could do harm.
   hopes: () =>
     Object.fromEntries(
       [
@@ -399,7 +399,7 @@ const a15 = {
   },
 };
 
-/** What one session leaves and the next looks for, in places they could share. */
+/** What one session leaves and the next searches for, in places that they could share. */
 const traces = {
   "/tmp": ['open("/tmp/left.txt", "w").write(mark)', 'open("/tmp/left.txt").read()'],
   "home folder": [

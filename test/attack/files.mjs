@@ -1,4 +1,4 @@
-// Group D: paths, links, special files, names, and files that change meanwhile. Through the file tools and resources.
+// Group D: paths, links, special files, names, and concurrent changes. Through the file tools and resources.
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -20,7 +20,7 @@ import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, Invalid, js, proves, short, timed, until } from "./case.mjs";
 
-/** Every way in which a path reaches a file, as text of the answer. */
+/** Every way in which a path reaches a file, as the text of the answer. */
 export async function tryPath(server, session, path) {
   const text = (work) =>
     work.then(
@@ -132,7 +132,7 @@ const d49 = {
   },
 };
 
-/** Races run in a process of their own: `swap`, `rewrite` or `truncate` in a folder until they are killed. */
+/** Races run in a separate process: `swap`, `rewrite` or `truncate` in a folder until it is killed. */
 async function startRacer(stage, mode, folder, ...more) {
   const racer = fork(fileURLToPath(new URL("./racer.mjs", import.meta.url)), [mode, folder, ...more]);
   await once(racer, "message");
@@ -142,14 +142,14 @@ async function startRacer(stage, mode, folder, ...more) {
     rests += 1;
   });
   const stop = () => {
-    // A racer that died on the way has left the rest of the calls without a race.
+    // If a racer has died, the remaining calls had no race.
     if (racer.exitCode !== null || racer.signalCode !== null) throw new Invalid("the racer died during the race");
     racer.kill("SIGKILL");
   };
   return Object.assign(stop, { rests: () => rests });
 }
 
-/** Links that were in the workspace before the cell looked. */
+/** Links that existed in the workspace before the cell started. */
 async function followInCell(stage, wall) {
   const session = await stage.session(await stage.server(wall));
   symlinkSync(stage.flagFile, join(session.workspace, "file"));
@@ -293,7 +293,7 @@ const d51 = {
       expect(!value.includes(stage.flag) && ms < 1_500, `resource ${name}: ${short(value)}`);
       intact(stage, name);
     }
-    // A cell meets them as well; it must not take the server with it, and a look at changes must not block.
+    // A cell encounters them, too: it must not crash the server, and a scan must not block.
     const { value, ms } = await timed(() => session.run("import os\nsorted(os.listdir('.'))", { timeout_s: 5 }));
     expect(value.status === "ok" && ms < 5_000, `a cell beside a FIFO: ${value.status}, ${Math.round(ms)} ms`);
     socket.close();
@@ -427,7 +427,7 @@ const d53 = {
         );
         if (result === undefined) counts.error += 1;
         else {
-          // On a busy machine the racer may be kept from writing in the middle: then the file did stand so.
+          // On a busy machine the racer may be paused in the middle: then the file really had this content.
           const torn = `a rest of the writer: read ${turn + 1} of ${mode} is half one version, half another`;
           if (isMixed(result)) await until(torn, () => stop.rests() > restsBefore, 1_000);
           counts.whole += 1;

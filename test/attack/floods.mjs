@@ -5,7 +5,7 @@ import { expect, inLanes, js, protects, proves, short, sleep, stealRing, timed }
 import { MAX_PEAK_MB, MAX_REPLY_BYTES, peakOf } from "./peak.mjs";
 import { startStdio } from "./server.mjs";
 
-/** Every flood in a session of its own; fails with all that were not withstood. */
+/** Each flood in a separate session; fails with all floods that were not withstood. */
 async function withstand(stage, floods, { timeout_s = 40, shortened = 99 } = {}) {
   const problems = [];
   let hurt = false;
@@ -41,7 +41,7 @@ async function withstand(stage, floods, { timeout_s = 40, shortened = 99 } = {})
     if (reply.whole.length > MAX_REPLY_BYTES * 1.4) problems.push(`${name}: the reply has ${reply.whole.length} bytes`);
     if (worstMs > 3_000) problems.push(`${name}: the server was deaf for ${Math.round(worstMs)} ms`);
     await session.close().catch(() => {});
-    // What is left of one flood must not count for the next: end the case's books here.
+    // The remains of one flood must not count for the next: settle the accounting here.
     const broken = await stage.endCase();
     hurt ||= broken.length > 0;
     problems.push(...broken.map((error) => `${name}: ${error.message}`));
@@ -96,7 +96,7 @@ const b28 = {
     withstand(stage, {
       "large displays": `for i in range(${stage.times(30, 12)}): display({"text/plain": "x" * 15_000_000}, raw=True)`,
       "large html": `for i in range(${stage.times(20, 8)}): display({"text/html": "<p>" + "x" * 12_000_000, "text/plain": "p"}, raw=True)`,
-      // The most that a display may hold is 8 MB: what is above costs only the kernel.
+      // A display may hold 8 MB: larger ones only cost the kernel.
       "displays as large as can be": `for i in range(${stage.times(40, 16)}): display({"text/plain": "x" * 8_300_000}, raw=True)`,
       "html as large as can be": `for i in range(${stage.times(40, 16)}): display({"text/html": "<p>" + "é" * 1_390_000, "text/plain": "p"}, raw=True)`,
       "large displays in many cells": {

@@ -1,10 +1,10 @@
-// A kernel that turns on its own machinery: silent deaths, stolen lines, polluted prototypes, a workspace that is gone.
+// A kernel that attacks its own machinery: silent deaths, stolen lines, polluted prototypes, a removed workspace.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inLanes, js, protects, proves, short, stealRing, timed } from "./case.mjs";
 
-/** Each ends the interpreter, mostly without a word. */
+/** Each ends the interpreter, mostly silently. */
 const deaths = {
   "Deno.exit": js("Deno.exit(7)"),
   "self.close": js("self.close(); await new Promise(() => {})"),
@@ -44,7 +44,7 @@ const x4 = {
         if (session?.wall !== wall) session = { wall, ...(await stage.session(await stage.server(wall))) };
         const { ms } = await timed(() => session.run(code, { timeout_s: 3 }));
         expect(ms < 8_000, `${name}: the cell took ${Math.round(ms)} ms to end, --jail ${wall}`);
-        // One cell may still meet the dead kernel and say so; the one after it has to run.
+        // One cell may still find the dead kernel and report it; the one after it has to run.
         const { value: next, ms: nextMs } = await timed(() => session.run("6 * 7", { timeout_s: 5 }));
         expect(nextMs < 12_000, `${name}: the next cell took ${Math.round(nextMs)} ms`);
         const after = next.text.includes("42") ? next : await session.run("6 * 7", { timeout_s: 5 });

@@ -1,4 +1,4 @@
-// Group C over HTTP: who may come in, with how much, and how slowly.
+// Group C over HTTP: authentication, size limits, and slow clients.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -22,7 +22,7 @@ const initialize = q({
 const accept = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 
 /**
- * A request as bytes would have it: any header, any body.
+ * A raw request: any header, any body.
  * @param {{ port: number }} server
  * @param {{ method?: string, path?: string, headers?: object, body?: string | Buffer, token?: string }} [what]
  */
@@ -56,7 +56,7 @@ async function welcome(stage) {
   return "the authorised twin is served";
 }
 
-/** Sends raw bytes, keeps the connection open and returns what came back. */
+/** Sends raw bytes, keeps the connection open and returns the answer. */
 function rawSocket(server, bytes) {
   const socket = connect(server.port, "127.0.0.1");
   const state = { socket, text: "", closed: false };
@@ -186,7 +186,7 @@ const c39 = {
       const state = rawSocket(server, `POST /mcp HTTP/1.1\r\n${host}${rest}`);
       await until("an answer", () => state.text !== "" || state.closed, 3_000);
       state.socket.destroy();
-      // Of two, Node takes the first.
+      // If there are two, Node takes the first.
       const fits = host.startsWith("Host: 127.0.0.1\r\n") || / 40[03] /.test(state.text);
       expect(fits, `${q(host)} → ${short(state.text, 60)}`);
     }
@@ -336,7 +336,7 @@ const c41 = {
 const slowCell =
   'import time\nopen("begun", "w").close()\nfor _ in range(25): time.sleep(0.1)\nopen("done", "w").close()\n"finished"';
 
-/** A client starts a slow cell and is cut off; returns the session. */
+/** A client starts a slow cell and is disconnected; returns the session. */
 async function leaveInMidCell(stage, server, options) {
   const session = await stage.session(server);
   const client = await server.client({ token: tokens.alice, ...options });
@@ -368,7 +368,7 @@ const c42 = {
   },
 };
 
-/** Nobody reads what the server says; a cell prints as fast as it can and logs are asked for. */
+/** The client does not read; a cell prints as fast as it can, and log messages are requested. */
 async function unreadStdio(stage, use) {
   const server = await stage.ownServer((env) => startStdio({ args: ["--warm", "0", "--memory-mb", "256"], env }));
   await server.raw.setLoggingLevel("debug");

@@ -11,7 +11,7 @@ const MAX_GROWTH_MB = 64;
 const FD_SLACK = 8;
 const SETTLE_MS = 8_000;
 
-/** On an idle machine a second; where others work as well, a slow answer says less. */
+/** On an idle machine a second; on a busy one, a slow answer proves little. */
 const maxAnswerMs = () => {
   const load = loadavg()[0] / cpus().length;
   return load > 1 ? Math.min(load, 5) * 3_000 : 1_000;
@@ -82,7 +82,7 @@ function fdsOf(server) {
   }
 }
 
-/** Sessions on disk that no case should have left, and more than one folder of a kernel in those that stay. */
+/** Sessions on disk that no case should have left, and extra kernel folders in those that stay. */
 function strays(server) {
   const sessions = join(server.dataDir, "sessions");
   const others = readdirSync(sessions).filter((id) => !server.kept.has(id));

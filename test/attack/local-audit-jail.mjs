@@ -1,5 +1,5 @@
-// What a jail shares with the machine unless somebody sees to it: sockets in folders that are shown, counts that belong
-// to the server's user, kinds of sockets and system calls that are young, and the browser's own jail.
+// What a jail shares with the machine by default: sockets in visible folders, limits that are counted per user, new
+// kinds of sockets and system calls, and the browser's own jail.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -63,7 +63,7 @@ const connections = (folder) => {
     "a datagram of a pair": `sender, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\nsender.sendto(b"x", ${q(log)})\nout = GOT`,
   };
 };
-/** Only a jail has a socket to change an address for: while the call is looked at, another thread writes another path. */
+/** Only in a jail: while the gate examines the call, another thread changes the path in memory. */
 const hopes = (folder) => ({
   "an address that changes": `import ctypes, threading
 own, theirs = "own.sock", ${q(join(folder, "agent.sock"))}
@@ -94,7 +94,7 @@ const s10 = [
   ...forPython(s10With({ language: "python", isCold: true })),
 ];
 
-/** Nothing is forked from an environment that imports from where code can write. */
+/** No kernel is forked from an environment that imports from a folder that code can write to. */
 function startCold(stage, args) {
   const writable = mkdtempSync(join(stage.folder, "in-place-"));
   const { path } = makeVenv(join(mkdtempSync(join(stage.folder, "cold-")), "venv"), writable);
@@ -137,19 +137,19 @@ function s10With({ language, isCold = false }) {
   };
 }
 
-/** As many as it gets, kept until the process ends; what was got. */
+/** Takes as many as possible, and keeps them until the process ends; returns how many. */
 const TAKE = `taken = 0
 while taken < 5000 and libc.inotify_init1(0) >= 0: taken += 1
 print("took", taken)`;
 const ONE = 'print("another", libc.inotify_init1(0) >= 0)';
-/** The same in the background, for as long as the shell lives. */
+/** The same in the background, while the shell lives. */
 const takeIn = (language) => {
   if (language === "python") return inPython(language, TAKE);
   const held = inPython(language, `${TAKE}\nsys.stdout.flush()\ntime.sleep(60)`);
   return `exec 3< <(${held})\nread -r -u 3 line; echo "$line"`;
 };
 
-/** Few for the user in all, in a user namespace, so that a run takes none from who works on this machine. */
+/** A low limit for the user, in a user namespace, so that a run does not affect other programs of this machine. */
 const FEW = 32;
 const withFew = ["unshare", "--user", "--map-root-user", "sh", "-c"];
 withFew.push(`echo ${FEW} > /proc/sys/user/max_inotify_instances && exec "$@"`, "sh");
@@ -208,7 +208,7 @@ const kinds = {
   RDS: "socket.socket(21, socket.SOCK_SEQPACKET)",
   TIPC: "socket.socket(30, socket.SOCK_STREAM)",
 };
-/** The first number that no kernel has yet, some later ones, and calls that exist and that nobody needs. */
+/** The first unassigned number, some later ones, and existing calls that no program needs. */
 const callsBeyond = [470, 471, 500, 1000, 0x3fff_ffff];
 
 const h3 = forBoth((language) => ({
@@ -219,7 +219,7 @@ const h3 = forBoth((language) => ({
     const server = await stage.server("auto");
     const session = await sessionIn(stage, server, language);
     const sockets = Object.fromEntries(Object.entries(kinds).map(([name, make]) => [name, `${make}\nout = GOT`]));
-    // Refused by the filter, a call says so whatever it is asked: with no filter a trace would see it reach the kernel.
+    // The filter refuses a call whatever its arguments; without a filter, strace would show that it reached the kernel.
     const calls = Object.fromEntries(
       callsBeyond.map((number) => [
         `call ${number}`,

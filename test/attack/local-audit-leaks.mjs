@@ -1,5 +1,5 @@
-// What a kernel knows of others without asking: forks of one zygote share their address layout, and /proc tells paths and
-// process numbers of the machine. Both stay so (docs/security.md says why); what they lead to must be closed.
+// What a kernel learns about others: forks of one zygote share their address layout, and /proc shows paths and process
+// ids of the machine. Both stay (docs/security.md says why); neither may give access to anything.
 import { join } from "node:path";
 import { randomFlag } from "./case.mjs";
 import { breakOut } from "./local-break-out.mjs";
@@ -7,7 +7,7 @@ import { descendants } from "./server.mjs";
 
 const q = JSON.stringify;
 
-/** Python that sets `out` when `bytes`, of which no source has the whole, holds the secret. */
+/** Python that sets `out` if `bytes` contains the secret, which no source contains as a whole. */
 const found = (secret, bytes) =>
   `out += GOT if ${q(secret.slice(0, 9))}.encode() + ${q(secret.slice(9))}.encode() in ${bytes} else ""`;
 
@@ -43,7 +43,7 @@ const h5 = breakOut({
   class: "H1",
   what: "paths of /proc/self/mountinfo and process numbers of /proc/stat, to reach a neighbour",
   prepare: (_, { sessions, neighbour }, server) => ({
-    // In a jail they would have to be found; here they are told, for a control has nothing mounted.
+    // In a jail they would have to be found; here they are given, because a control has no mounts.
     paths: [sessions, join(neighbour, "workspace")],
     pids: descendants(server.pid),
     id: server.neighbour,

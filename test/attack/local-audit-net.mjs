@@ -1,4 +1,4 @@
-// Doors beside the jail for local kernels: the network that code was given, other sandboxes of a pool, indexes, paths.
+// Attacks around the jail for local kernels: the allowed network, other sandboxes of a pool, indexes, paths.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
@@ -28,12 +28,12 @@ const q = JSON.stringify;
 /** Beside the environment of the tests: `scripts/setup.mjs test` puts it there. */
 const uv = join(environment, "../uv/bin/uv");
 const LIMITED = [...JAILED, ...LIMITS];
-/** `--allow-net=host` would not do for the control: Landlock inside namespaces scopes abstract sockets even then. */
+/** `--allow-net=host` does not work as the control: Landlock inside namespaces still scopes abstract sockets. */
 const UNJAILED = ["--jail", "none"];
 const needsNetwork = (stage) =>
   stage.privateNetwork ? undefined : "needs a network namespace of its own (unshare --net)";
 
-/** Through the proxy, by hand. */
+/** A raw request through the proxy. */
 const viaProxy = (target, method = "GET") =>
   `out = ask(("127.0.0.1", 3128), text=(${q(`${method} ${target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`)}).encode())`;
 
@@ -93,7 +93,7 @@ const s12 = forPython({
     proves(said.includes(flag), short(said));
     return "without a jail it reads them";
   },
-  /** What a cell of a pool's only sandbox finds in the folder of what could be another one's. */
+  /** What a cell in the only sandbox of a pool finds in the data folder of a sibling. */
   async readFrom(stage, more) {
     const flag = randomFlag();
     const above = mkdtempSync(join(stage.folder, "pool-"));
@@ -150,7 +150,7 @@ async function website(stage) {
 }
 
 const HELD = 200;
-/** Opens all the connections to its proxy that one session can, as directly as the tier lets it, and keeps them. */
+/** Opens and keeps as many connections to its proxy as a session can, as directly as the tier allows. */
 const way = hasNamespaces
   ? { family: "AF_UNIX", address: '"/run/proxy/socket"' }
   : { family: "AF_INET", address: `("127.0.0.1", ${PROXY_PORT})` };
@@ -255,7 +255,7 @@ const h10 = forPython({
     proves(chosen === "9.9", `uv takes ${chosen}`);
     return "the best of all indexes is the attacker's";
   },
-  /** What uv would install where the company's index has 1.0 and the public one 9.9. */
+  /** What uv would install if the company's index has 1.0 and the public one 9.9. */
   async choose(stage, env) {
     const serve = async (version) => {
       const file = `corp_tool-${version}-py3-none-any.whl`;

@@ -35,10 +35,10 @@ const s7 = forBoth((language) => ({
   },
 }));
 
-/** Not `os.access`, which knows nothing of Landlock. */
+/** Not `os.access`, which ignores Landlock. */
 const OPENS = "try: print(opens('.git/config'))\nexcept OSError as error: print(error)";
 
-/** A program outside that replaces a mount point takes the mount away in every jail. */
+/** A program outside that replaces a mount point removes the mount in every jail. */
 const s7Replaced = forBoth((language) => ({
   id: "S7",
   class: "S5",

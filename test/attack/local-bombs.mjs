@@ -1,4 +1,4 @@
-// Group B for local kernels and bash, first part: what eats processes, memory, time, descriptors and names.
+// Group B for local kernels and bash, first part: exhaustion of processes, memory, time, descriptors and names.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inLanes, protects, proves, short, timed, until } from "./case.mjs";
@@ -6,16 +6,16 @@ import { forBoth, inPython, MEMORY_MB, PIDS, patience, sessionIn, startLocal } f
 import { descendants, isAlive, rssMb } from "./server.mjs";
 import { JAILED } from "./tier.mjs";
 
-/** A session that was stopped takes the next cell soon. */
+/** A stopped session accepts the next cell soon. */
 const ADMIT_MS = 7_000;
 const WIDE = ["--memory-mb", "4096", "--disk-mb", "4096", "--pids", "2000", "--warm", "0"];
 
-/** A server with limits beyond all bombs, which stop by themselves. */
+/** A server with limits above all bombs, which stop by themselves. */
 export async function unlimited(stage) {
   return stage.ownServer((env) => startLocal({ args: ["--jail", "none", ...WIDE], env }));
 }
 
-/** One cell may still meet a kernel that is about to be ended, and say so; the one after it has to run. */
+/** One cell may still find a kernel that is being ended, and report it; the one after it has to run. */
 export async function runsAgain(session, name) {
   const code = session.language === "python" ? "6 * 7" : "echo $((6 * 7))";
   const { value, ms } = await timed(async () => {
@@ -26,7 +26,7 @@ export async function runsAgain(session, name) {
   expect(ms < ADMIT_MS * patience(), `${name}: the next cell took ${Math.round(ms)} ms`);
 }
 
-/** The neighbour is asked all the time while something is done; its slowest answer. */
+/** Queries the neighbour continuously during the attack; returns its slowest answer. */
 export async function besides(server, work) {
   const ms = [];
   let isOver = false;
@@ -41,7 +41,7 @@ export async function besides(server, work) {
   }
 }
 
-/** As many children as it gets, up to 300. They wait until their parent is gone. */
+/** As many children as possible, up to 300. They wait until their parent is gone. */
 const manyChildren = `made = 0
 try:
     for _ in range(300):
@@ -100,7 +100,7 @@ const b19 = forBoth((language) => ({
   },
 }));
 
-/** Each stops by itself at 700 MB, beyond what a session has with what an interpreter itself takes. */
+/** Each stops by itself at 700 MB, above the limit of a session plus an idle interpreter. */
 const memoryBombs = {
   bytearrays: [
     "hoard = [bytearray(b'x') * 10_000_000 for _ in range(70)]\nprint(len(hoard), 'hoarded')",
@@ -136,7 +136,7 @@ const b20 = forBoth((language) => ({
       }, 50);
       const reply = await session.run(inPython(language, code), { timeout_s: 30 });
       clearInterval(watch);
-      // Pages that processes share are counted for each of them here.
+      // Shared pages are counted for each process here.
       protects(peak < 3 * (MEMORY_MB + 256), `${name}: the session grew to ${Math.round(peak)} MB`);
       expect(!reply.text.includes("hoarded"), `${name}: all of it was to be had`);
       const isTold = /memory|Killed|SIGKILL|ended|No space left/i.test(reply.text);
@@ -214,11 +214,11 @@ function endless(id, what, cells) {
       await inLanes(attacks, 3, async ([name, code]) => {
         const session = await sessionIn(stage, server, language);
         const { value, ms } = await timed(() => session.run(code, { timeout_s: 1 }));
-        // The shell may come to its own end first.
+        // The shell may exit by itself first.
         const isOver =
           value.status === "timeout" || (language === "bash" && ["error", "kernel_died"].includes(value.status));
         expect(isOver, `${name}: ${value.status}, ${short(value.text)}`);
-        // A second of its own, two of grace, and the end of a process.
+        // One second of run time, two of grace, and the end of a process.
         expect(ms < 6_000 * patience(), `${name}: stopped after ${Math.round(ms)} ms`);
         await runsAgain(session, name);
         await session.close();
@@ -269,7 +269,7 @@ const b23 = forBoth((language) => ({
       const { value: reply, worstMs } = await besides(server, () =>
         session.run(inPython(language, code), { timeout_s: 60 }),
       );
-      // Beyond the longest path nothing is counted any more, and the kernel is ended.
+      // Nothing is counted beyond the longest path, so the kernel is ended.
       expect(/made|beyond the limit/.test(reply.text), `${name}: ${short(reply.text)}`);
       const made = Number(/made (\d+)/.exec(reply.text)?.[1] ?? 0);
       if (name === "threads") protects(made <= PIDS + 8, `${made} threads with --pids ${PIDS}`);

@@ -1,4 +1,4 @@
-// Cases of one form for kernels that are processes: many ways to one goal, tried behind the walls and without them.
+// Cases of one form for kernels that are processes: many ways to one goal, tried in the sandbox and without it.
 import { expect, NeedsRoot, proves, short, until } from "./case.mjs";
 import { attackerIn, forBoth, tryAll } from "./local-stage.mjs";
 import { hasNamespaces } from "./tier.mjs";
@@ -6,13 +6,13 @@ import { hasNamespaces } from "./tier.mjs";
 const isRoot = process.getuid?.() === 0;
 
 /**
- * `ways` are Python (see local-probe.py) that sets `out`; each has to succeed with `--jail none`. `hopes` are tried behind
- * the walls only: they are known not to work without walls either, or would do harm there. `shellWays` are for bash.
+ * `ways` are Python (see local-probe.py) that sets `out`; each has to succeed with `--jail none`. `hopes` are tried in the
+ * sandbox only: they are known not to work without it either, or would do harm there. `shellWays` are for bash.
  *
- * `openOnLandlock`: ways that Landlock cannot close, by name, with the reason: what they tell is no content of a file, and
- * they change nothing.
+ * `openOnLandlock`: ways that Landlock cannot close, by name, with the reason: they reveal no content of a file and
+ * change nothing.
  *
- * A way succeeds if the flag, a secret or `GOT` comes out. `effect` says what else must not have happened.
+ * A way succeeds if the flag, a secret or `GOT` comes out. `effect` reports anything else that must not have happened.
  */
 export function breakOut(attempt) {
   const {
@@ -42,7 +42,7 @@ export function breakOut(attempt) {
       const open = through.filter((name) => !hasNamespaces && name in openOnLandlock);
       const broken = through.filter((name) => !open.includes(name));
       expect(broken.length === 0, broken.map((name) => `${name} got through: ${short(told[name], 200)}`).join("; "));
-      // Of what is open only the mark of its success may have come out, and no secret.
+      // For open ways, only the mark of success may come out, and no secret.
       const secrets = open.length > 0 ? [place.flag, ...place.secrets] : ["GOT-THROUGH", place.flag, ...place.secrets];
       expect(!secrets.some((secret) => reply.whole.includes(secret)), "something got through");
       for (const name of open) stage.note(`${name}: ${openOnLandlock[name]}`);
@@ -61,14 +61,14 @@ export function breakOut(attempt) {
       const { told, reply } = await tryAll(session, tries);
       const working = Object.keys(tries).filter((name) => leaks(told[name] ?? "", place));
       const failed = Object.keys(tries).filter((name) => !working.includes(name));
-      // What the machine refuses an ordinary user without any walls of ours says nothing about them.
+      // A refusal that an ordinary user gets without the sandbox proves nothing about the sandbox.
       const count = failed.every((name) => !isRoot && /^$|DENIED/.test(told[name] ?? "?")) ? 0 : failed.length;
       proves(
         count === 0,
         failed.map((name) => `${name}: ${short(told[name] ?? reply.text.slice(-300), 200)}`).join("; "),
       );
       if (working.length === 0) throw new NeedsRoot("none of its ways works for an ordinary user without walls");
-      // A process that was told to end needs a moment for it.
+      // A process that was signalled takes a moment to exit.
       await until("the effect outside", async () => !effect || (await effect(place, session))).catch(({ message }) =>
         proves(false, message),
       );
@@ -94,7 +94,7 @@ async function placeOf(stage, server, prepare) {
     dataDir: server.dataDir,
     serverPid: server.pid,
     neighbour: `${sessions}/${server.neighbour}`,
-    /** What else must not come out. */
+    /** Other secrets that must not come out. */
     secrets: [server.keep],
   };
   return { ...place, ...(await prepare?.(stage, place, server)) };

@@ -1,4 +1,4 @@
-// Group B for local kernels and bash, second part: what fills the disk, and files that are not what they seem.
+// Group B for local kernels and bash, second part: filling the disk, and deceptive files.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { DISK_MB, forBoth, inPython, PIDS, patience, sessionIn, startLocal } fro
 import { smallDisk } from "./stage.mjs";
 import { JAILED } from "./tier.mjs";
 
-/** 8 MB each 25 ms: about as fast as a real disk, so that it matters how often somebody looks. All stop at 400 MB. */
+/** 8 MB every 25 ms, about as fast as a real disk, so that the check interval matters. All stop at 400 MB. */
 const pour = (target) => `block = bytes(8_000_000)
 def pour():
     for i in range(50):
@@ -18,7 +18,7 @@ def pour():
     print("poured")
 `;
 const writeTo = (path) => `open(${path}, "wb").write(block)`;
-/** A descriptor of the kernel itself that leads to a file outside, opened anew for writing. */
+/** A descriptor of the kernel itself for a file outside, reopened for writing. */
 const ownDescriptor = (name) => `held = []
 for fd in os.listdir("/proc/self/fd"):
     try:
@@ -34,14 +34,14 @@ const diskBombs = {
   "the kernel's journal": `${ownDescriptor("/journal")}${pour("[os.write(one, block) for one in held]")}pour()`,
   "the kernel's heartbeat": `${ownDescriptor("/heartbeat")}${pour("[os.write(one, block) for one in held]")}pour()`,
   "all of them": `${ownDescriptor("/heartbeat")}${ownDescriptor("/journal").replace("held = []\n", "")}${pour(`(${writeTo('f"f{i}"')}, [os.write(one, block) for one in held], ${writeTo('f"{SOCKETS}/f{i}"')})`)}pour()`,
-  // More slowly: between cells somebody looks once a second.
+  // Slower: between cells the check interval is a second.
   "a process that stays": `${pour(writeTo('f"f{i}"')).replace("8_000_000", "2_000_000").replace("50", "200")}if os.fork() == 0:\n    os.setsid()\n    pour()\n    os._exit(0)`,
   "below a path too long for the server": `home = os.getcwd()\nfor _ in range(25):\n    os.mkdir("d" * 200)\n    os.chdir("d" * 200)\n${pour(writeTo('f"f{i}"'))}pour()\nos.chdir(home)`,
   "room without writing": `libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]\nfor i in range(10):\n    with open(f"r{i}", "wb") as file: print(libc.fallocate(file.fileno(), 0, 0, 40_000_000))\nprint("poured")`,
   "by programs": `${pour('sh("head -c 8000000 /dev/zero >p%d" % i)')}pour()`,
   "a zip bomb": `import io, zipfile\nbuffer = io.BytesIO()\nwith zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:\n    for i in range(40): packed.writestr(f"z{i}", bytes(10_000_000))\nzipfile.ZipFile(buffer).extractall(".")\nprint("poured")`,
 };
-/** The slack that is given, and what is written between two looks. */
+/** The tolerance, and what is written between two checks. */
 const diskBoundMb = () => DISK_MB + 32 + 140 * Math.min(2, patience());
 
 const b24 = forBoth((language) => ({
@@ -188,7 +188,7 @@ function fillUp(folder) {
 async function onDisk(stage, folder) {
   const dataDir = join(folder, "data");
   mkdirSync(dataDir);
-  // The disk is in memory, and counted for who writes to it.
+  // The disk is in memory, and counted for the writer.
   const args = [...JAILED, "--memory-mb", "2048", "--disk-mb", String(DISK_MB), "--pids", String(PIDS), "--warm", "0"];
   return stage.ownServer((env) => startLocal({ args, env, dataDir }));
 }

@@ -68,7 +68,7 @@ const a2 = breakOut({
   }),
   hopes: ({ serverPid }) => ({
     "the server": `os.kill(${serverPid}, 0)\nout = GOT`,
-    // Bubblewrap's own first process can be written to: it has no more rights than its writer.
+    // Bubblewrap's own first process is writable: it has no more rights than the writer.
     "a first process with more rights":
       'rights = lambda pid: [line for line in read(f"/proc/{pid}/status").splitlines() if line.startswith(("Cap", "NoNew", "Seccomp"))]\nout = GOT if rights(1) != rights("self") else "same"',
     "the first process's descriptors":
@@ -101,7 +101,7 @@ const a3 = breakOut({
   }),
 });
 
-/** A search of the process's memory for something, which the search itself does not have as a whole. */
+/** Searches the process's memory for a value that the search itself does not contain as a whole. */
 function inOwnMemory(secret) {
   const [head, tail] = [secret.slice(0, secret.length / 2), secret.slice(secret.length / 2)];
   return `import re
@@ -147,14 +147,14 @@ const a4 = breakOut({
   }),
 });
 
-/** What a fork has of its zygote: nothing of any session may be in there. */
+/** What a fork inherits from its zygote: it must contain nothing of any session. */
 const x10 = {
   id: "X10",
   class: "S5",
   what: "the zygote's memory in its forks: other sessions' ids, keys, variables",
   async probe(stage) {
     const server = await stage.server("auto");
-    // One in which nobody has named the neighbour.
+    // A session in which the neighbour was never mentioned.
     const session = await sessionIn(stage, server, "python");
     const { key } = JSON.parse(
       readFileSync(join(server.dataDir, "sessions", server.neighbour, "run/sockets/connection.json"), "utf8"),

@@ -1,4 +1,4 @@
-# A kernel that turns on its own connection: says anything with its own key, or takes the place of its sockets.
+# A kernel that attacks its own connection: signs any message with its own key, or replaces its sockets.
 import hashlib
 import hmac
 import json
@@ -18,7 +18,7 @@ parent = kernel.get_parent("shell")
 
 
 def signed(kind, content, parent=parent, raw=None):
-    """The frames of a message, as nobody but a kernel can sign them."""
+    """The frames of a message, validly signed."""
     header = {
         "msg_id": os.urandom(8).hex(),
         "msg_type": kind,
@@ -39,7 +39,7 @@ def signed(kind, content, parent=parent, raw=None):
 
 
 def say(kind, content=None, parent=parent, raw=None):
-    """On the channel that everybody hears."""
+    """On the iopub channel."""
     send_raw([b"x", *signed(kind, content, parent, raw)])
 
 
@@ -56,7 +56,7 @@ def reply(content, parent=parent, kind="execute_reply", channel=None):
 
 
 def drop_connections(name):
-    """Whoever is connected to this socket has to come again."""
+    """Forces all clients of this socket to reconnect."""
     for fd in os.listdir("/proc/self/fd"):
         try:
             one = socket.socket(fileno=os.dup(int(fd)))
@@ -72,7 +72,7 @@ def long_frame(size, flags):
 
 
 def take_place(name, kind, speak):
-    """Listens where the kernel did, and speaks ZeroMQ's protocol by hand with all who come."""
+    """Listens in place of the kernel, and speaks ZeroMQ's protocol by hand."""
     path = SOCKETS + "/" + name
     os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-// Group D for local kernels and bash: here it is the kernel itself that makes links, special files and races.
+// Group D for local kernels and bash: the kernel itself creates links, special files and races.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, proves, short, timed, until } from "./case.mjs";
@@ -7,10 +7,10 @@ import { forBoth, inPython, patience, sessionIn } from "./local-stage.mjs";
 
 const q = JSON.stringify;
 
-/** What the tools do with paths has nothing to do with the kernel; sessions and their folders have. */
+/** How tools treat paths does not depend on the kernel; sessions and their folders do. */
 const d49 = wasmCases.filter(({ id }) => id === "D49").map((one) => ({ ...one, kernel: "local" }));
 
-/** Leaves a process behind that does something until the session is closed. */
+/** Leaves a background process that repeats an action until the session is closed. */
 const leave = (loop) => `if os.fork() == 0:\n    os.setsid()\n${loop.replaceAll(/^/gm, "    ")}`;
 
 const d50 = forBoth((language) => ({
@@ -66,7 +66,7 @@ const d50 = forBoth((language) => ({
       expect(!reply.whole.includes(stage.flag), `read ${turn + 1} followed the link`);
       if (!reply.isError) served += 1;
     }
-    // What a cell changed is looked at as well, and the folder is deleted in the end.
+    // The scan for changed files is covered, too, and the folder is deleted in the end.
     await session.run(language === "python" ? "1" : "echo 1");
     await session.close();
     const isUntouched =
@@ -158,7 +158,7 @@ const d52 = forBoth((language) => ({
   control: wasmCases.find(({ id }) => id === "D52").control,
 }));
 
-/** Each piece says of which version it is; the first ones are written first. */
+/** Each piece contains its version; the first ones are written first. */
 const rewriting = `version = 0
 while True:
     version += 1
@@ -166,7 +166,7 @@ while True:
         for _ in range(64): file.write(b"%08d" % version * 512)
     if os.urandom(1)[0] < 12: time.sleep(0.04)`;
 
-/** Whether the file was never like this: what is new stands before what is old, and is one version newer at most. */
+/** Whether the file never had this content: new pieces come before old ones, and are at most one version newer. */
 function isTorn(text) {
   const versions = Array.from({ length: 64 }, (_, piece) => Number(text.slice(piece * 4096, piece * 4096 + 8)));
   return (

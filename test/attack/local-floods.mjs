@@ -7,7 +7,7 @@ import { MAX_PEAK_MB, MAX_REPLY_BYTES, peakOf } from "./peak.mjs";
 import { rssMb, spawnRaw } from "./server.mjs";
 import { JAILED } from "./tier.mjs";
 
-/** Every flood in a session of its own; fails with all that were not withstood. */
+/** Each flood in a separate session; fails with all floods that were not withstood. */
 async function withstand(stage, language, floods, { timeout_s = 40 } = {}) {
   const problems = [];
   let hurt = false;
@@ -43,7 +43,7 @@ async function withstand(stage, language, floods, { timeout_s = 40 } = {}) {
     if (reply.whole.length > MAX_REPLY_BYTES * 1.4) problems.push(`${name}: the reply has ${reply.whole.length} bytes`);
     if (isDeaf) problems.push(`${name}: the server was deaf for ${Math.round(worstMs)} ms`);
     await session.close().catch(() => {});
-    // What is left of one flood must not count for the next: end the case's books here.
+    // The remains of one flood must not count for the next: settle the accounting here.
     const broken = await stage.endCase();
     hurt ||= broken.length > 0;
     problems.push(...broken.map((error) => `${name}: ${error.message}`));

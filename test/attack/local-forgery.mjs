@@ -1,4 +1,4 @@
-// C44 and C45 for local kernels and bash: forged messages, and a kernel that is none any more.
+// C44 and C45 for local kernels and bash: forged messages, and an impersonated kernel.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inLanes, protects, proves, short, timed } from "./case.mjs";
@@ -10,7 +10,7 @@ const q = JSON.stringify;
 const fake = readFileSync(new URL("./local-fake.py", import.meta.url), "utf8");
 export const asFake = (code) => inPython("python", `${fake}\n${code}`);
 
-/** Believed at most for the cell that tells them. */
+/** Accepted at most for the cell that sends them. */
 const lies = {
   "for other cells":
     'for about in ({}, {"msg_id": "other"}, {"msg_id": 5}, {"msg_id": None}, {"msg_id": "__proto__"}, {"msg_id": ""}):\n    say("stream", {"name": "stdout", "text": "forged-line"}, about)\n    say("status", {"execution_state": "idle"}, about)',
@@ -117,7 +117,7 @@ const c45 = forPython({
         await server.admin.call("list_sessions", {}, { timeout: 20_000 });
         return cell.ms;
       }).catch((error) => ({ value: Number.NaN, grownMb: Number.POSITIVE_INFINITY, error }));
-      // Garbage of this kind V8 collects when it likes; what counts is that it does.
+      // V8 collects this kind of garbage late; only that it does so matters.
       const isHeld = grownMb < (name.includes("large signed") ? 2 : 1) * MAX_PEAK_MB;
       hurt ||= !isHeld;
       if (!isHeld) problems.push(`${name}: the server grew by ${Math.round(grownMb)} MB`);
@@ -125,7 +125,7 @@ const c45 = forPython({
       await session.call("reset_session").catch(() => {});
       await runsAgain(session, name).catch((error) => problems.push(error.message));
       await session.close().catch(() => {});
-      // What is left of one must not count for the next.
+      // The remains of one attack must not count for the next.
       const broken = await stage.endCase();
       hurt ||= broken.length > 0;
       problems.push(...broken.map((error) => `${name}: ${error.message}`));
@@ -143,7 +143,7 @@ const c45 = forPython({
   },
 });
 
-/** Things put where the kernel's sockets and its connection file are. */
+/** Things put in place of the kernel's sockets and connection file. */
 const replacements = (place) => ({
   "links to the neighbour's sockets": `for n in (1, 2, 3, 4):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.symlink(f"${place.neighbour}/run/sockets/s-{n}", f"{SOCKETS}/s-{n}")\n    drop_connections(f"s-{n}")`,
   "a link to somebody else's socket": `os.unlink(SOCKETS + "/s-1")\nos.symlink(${q(place.canary)}, SOCKETS + "/s-1")\ndrop_connections("s-1")`,

@@ -1,4 +1,4 @@
-// What a kernel leaves behind for the next server: its journal and its sockets, in the hands of user code. Crashes.
+// What a kernel leaves for the next server: its journal and its sockets, under the control of user code. Crashes.
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { all, expect, protects, proves, short, timed, until } from "./case.mjs";
@@ -11,7 +11,7 @@ import { JAILED } from "./tier.mjs";
 const open =
   'journal = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/journal"))\nheartbeat = next(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd) and os.readlink("/proc/self/fd/" + fd).endswith("/heartbeat"))\ndef keep(frames):\n    os.write(journal, struct.pack(">I", len(frames)))\n    for one in frames: os.write(journal, struct.pack(">I", len(one)) + one)\ntime.sleep(0.3)\nos.ftruncate(journal, 0)\n';
 
-/** Done in a cell that then goes on, so that the next server has something to take over. */
+/** Done in a cell that keeps running, so that the next server has something to adopt. */
 const attacks = {
   "many forged messages":
     'keep([b"x", *signed("execute_input", {"code": "forged", "execution_count": 5})])\none = [b"x", *signed("stream", {"name": "stdout", "text": "forged-line"})]\nbody = struct.pack(">I", len(one)) + b"".join(struct.pack(">I", len(part)) + part for part in one)\nos.write(journal, body * 60_000)',
@@ -63,7 +63,7 @@ const x15 = forPython({
   },
 });
 
-/** A server with a session for each attack is killed, and another started on the same folder. */
+/** A server with a session for each attack is killed, and another one started on the same folder. */
 async function crash(stage, chosen) {
   const args = [...JAILED, ...LIMITS];
   const first = await startLocal({ args });

@@ -1,4 +1,4 @@
-// Group B for local kernels and bash, last part: what outlives its cell, stops or ends itself, or takes all processors.
+// Group B for local kernels and bash, last part: processes that outlive their cell, stop or end themselves, or use all CPUs.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, inLanes, protects, proves, short, sleep, timed, until } from "./case.mjs";
@@ -6,7 +6,7 @@ import { runsAgain } from "./local-bombs.mjs";
 import { forBoth, inPython, patience, sessionIn } from "./local-stage.mjs";
 import { descendants, isAlive } from "./server.mjs";
 
-/** A daemon as it should not be: two forks, its own session, no parent, and it ignores all that can be ignored. */
+/** A worst-case daemon: two forks, its own session, no parent, and it ignores all signals that can be ignored. */
 const daemon = `path = os.path.abspath("ticks")
 if os.fork() == 0:
     os.setsid()
@@ -105,7 +105,7 @@ const b31 = forBoth((language) => ({
   },
 }));
 
-/** Each ends the kernel or cuts a line that it hangs on, mostly without a word. */
+/** Each ends the kernel or cuts one of its connections, mostly silently. */
 const deaths = {
   python: {
     "os._exit": "import os\nos._exit(3)",
@@ -176,7 +176,7 @@ const b32 = forBoth((language) => ({
     await sleep(300);
     const loud = await latency(server, 40);
     await session.close();
-    // Below 40 ms a turn of the scheduler decides, not we.
+    // Below 40 ms the scheduler decides.
     protects(loud < Math.max(3 * quiet, 120), `p95 ${quiet.toFixed(0)} ms became ${loud.toFixed(0)} ms`);
     return `p95 ${quiet.toFixed(0)} ms, with hogs ${loud.toFixed(0)} ms`;
   },

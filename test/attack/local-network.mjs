@@ -106,7 +106,7 @@ const a13 = breakOut({
   }),
 });
 
-/** Through the proxy, by hand: `target` is what the request line says. */
+/** A raw request through the proxy: `target` is the URL of the request line. */
 const viaProxy = (target, { host = "10.0.0.1", method = "GET" } = {}) =>
   `out = ask(("127.0.0.1", 3128), text=(${q(`${method} ${target} HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`)}).encode())`;
 
@@ -164,7 +164,7 @@ const a14 = forBoth((language) => ({
   },
 }));
 
-/** Serves at all addresses; only at 10.0.0.1 it is the site that is allowed, and leads astray. */
+/** Listens at all addresses; only at 10.0.0.1 is it the allowed site, which redirects elsewhere. */
 async function listen(stage) {
   const site = { flag: "allowed-site", port: 0 };
   const http = createServer((request, response) => {

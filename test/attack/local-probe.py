@@ -78,13 +78,13 @@ def read(path, size=100_000):
 
 
 def opens(path, flags=os.O_WRONLY):
-    """Opened only: what a write there would do is not ours to try."""
+    """Only opened: a write there could do harm."""
     os.close(os.open(path, flags))
     return GOT
 
 
 def write(path, text):
-    """At once: what is only buffered has not been refused yet."""
+    """Unbuffered: a buffered write has not been refused yet."""
     file = os.open(path, os.O_WRONLY)
     try:
         os.write(file, text.encode())
@@ -98,7 +98,7 @@ def sh(command, seconds=5):
 
 
 def ask(address, family=socket.AF_INET, kind=socket.SOCK_STREAM, text=b"GET / HTTP/1.0\r\n\r\n"):
-    """What somebody at this address answers."""
+    """The answer of a server at this address."""
     with socket.socket(family, kind) as connection:
         connection.settimeout(2)
         connection.connect(address)
@@ -107,7 +107,7 @@ def ask(address, family=socket.AF_INET, kind=socket.SOCK_STREAM, text=b"GET / HT
 
 
 def in_child(act):
-    """How a process ends that does this: for what may kill it, or leave it changed."""
+    """How a child process ends that does this: for actions that may kill or change the process."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -124,7 +124,7 @@ def in_child(act):
 
 
 def battery(ways):
-    """Tries one after another, and says of each what came out."""
+    """Tries one after another, and reports the result of each."""
     for name, source in ways.items():
         scope = dict(globals(), out="")
         try:

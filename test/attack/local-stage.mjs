@@ -1,4 +1,4 @@
-// Servers whose kernels are processes of this machine, and sessions that speak Python or bash in them.
+// Servers with kernels that are local processes, and sessions that run Python or bash in them.
 import { existsSync, readFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
@@ -9,11 +9,11 @@ import { JAILED } from "./tier.mjs";
 /** As test/support/pythons.ts has it. */
 const python =
   process.env.CELLWRIGHT_TEST_PYTHON ?? fileURLToPath(new URL("../../.cache/test-env/bin/python", import.meta.url));
-/** The folder of the environment, in which attacks look for what they could change. */
+/** The folder of the environment, in which attacks search for something to change. */
 export const environment = python.replace(/\/bin\/[^/]+$/, "");
 export const LOCAL = ["--kernel", "local", "--env", environment];
 
-/** Small limits, so that going beyond them takes neither time nor much of the machine. */
+/** Low limits, so that exceeding them takes little time and memory. */
 export const MEMORY_MB = 256;
 export const DISK_MB = 64;
 export const PIDS = 64;
@@ -36,8 +36,8 @@ export function whyNoLocal() {
 }
 
 /**
- * A server that has worked has a larger heap than a new one, which is not what a case did to it. For cases in which so
- * much garbage is made that it would be seen.
+ * A server that has worked has a larger heap than a new one, which is not the effect of a case. For cases that produce
+ * enough garbage for this to matter.
  */
 export async function usedServer(stage) {
   const server = await stage.server("auto");
@@ -50,14 +50,14 @@ export async function usedServer(stage) {
   return stage.server("auto");
 }
 
-/** How much longer things may take where others work as well. */
+/** How much longer things may take on a busy machine. */
 export function patience() {
   return Math.min(10, Math.max(1, loadavg()[0] / cpus().length));
 }
 
 export const languages = ["python", "bash"];
 
-/** A case for each language, told apart by the kernel that is attacked. */
+/** One case per language, named after the attacked kernel. */
 export function forBoth(make) {
   return languages.map((language) => ({ ...make(language), kernel: language === "python" ? "local" : "bash" }));
 }
@@ -66,12 +66,12 @@ export function forPython(one) {
   return [{ ...one, kernel: "local" }];
 }
 
-/** A session in which cells are of one language; it is closed when the case is over. */
+/** A session whose cells are in one language; closed when the case is over. */
 export async function sessionIn(stage, server, language, first = language === "python" ? "0" : ":") {
   return speaking(await stage.session(server, first, { language }), language);
 }
 
-/** Cases of escape share a Python session: whatever one of them broke in it is the next one's to live with. */
+/** Escape cases share a Python session: whatever one of them breaks stays broken for the next. */
 export async function attackerIn(stage, server, language) {
   return language === "python" ? speaking(await stage.attacker(server), language) : sessionIn(stage, server, language);
 }
@@ -82,19 +82,19 @@ function speaking(session, language) {
 
 const helpers = readFileSync(new URL("./local-probe.py", import.meta.url), "utf8");
 
-/** A cell that runs Python: the kernel itself does, or a program that the shell starts. */
+/** A cell that runs Python, in the kernel itself or in a program that the shell starts. */
 export function inPython(language, code) {
   const whole = `${helpers}\n${code}\n`;
   return language === "python" ? whole : `python3 - <<'END_OF_PROBE'\n${whole}\nEND_OF_PROBE\n`;
 }
 
-/** A cell that runs bash: the shell itself does, or a program that Python starts. */
+/** A cell that runs bash, in the shell itself or in a program that Python starts. */
 export function inShell(language, code) {
   if (language === "bash") return code;
   return `import subprocess\ndone = subprocess.run(["bash", "-c", ${pythonText(code)}], capture_output=True, text=True)\nprint(done.stdout, done.stderr)`;
 }
 
-/** Runs many probes in one cell; what came out of each, by name. */
+/** Runs many probes in one cell; returns the result of each, by name. */
 export async function tryAll(session, ways) {
   const source = inPython(session.language, `battery(json.loads(${pythonText(JSON.stringify(ways))}))`);
   const reply = await session.run(source, { timeout_s: 60 });

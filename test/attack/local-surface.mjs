@@ -1,4 +1,4 @@
-// Group A for local kernels and bash, second part: what the system itself offers. Calls, devices, /proc, /sys, rights.
+// Group A for local kernels and bash, second part: the system's attack surface. Calls, devices, /proc, /sys, rights.
 import { chmodSync, copyFileSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, proves, short } from "./case.mjs";
@@ -7,7 +7,7 @@ import { environment, forBoth, inPython, sessionIn } from "./local-stage.mjs";
 import { hasNamespaces } from "./tier.mjs";
 
 const q = JSON.stringify;
-/** What could leave the calling process changed is tried in one of its own. */
+/** Actions that could change the calling process are tried in a child process. */
 const inChild = (code) => `out = in_child(lambda: (${code}, GOT)[1])`;
 
 const a6 = breakOut({
@@ -38,9 +38,9 @@ const a6 = breakOut({
     "remount the root": inChild('syscall("mount", None, b"/", None, number(32 | 4096), None)'),
     "raise the number of namespaces": 'write("/proc/sys/user/max_user_namespaces", "100")\nout = GOT',
     bwrap: 'out = GOT if "in" in sh("bwrap --ro-bind / / echo in") else ""',
-    // Without namespaces it is the server's user, who may be root: without any rights of root.
+    // Without namespaces it is the server's user, possibly root, but without any capabilities.
     "another user": inChild("os.setuid(1 if os.getuid() == 0 else 0)"),
-    // 32-bit calls have numbers of their own, by which a filter could be passed.
+    // 32-bit calls have other numbers, which could bypass a filter.
     "calls of another processor": `code = bytes.fromhex("b836010000bb00000010cd80c3")
 def jump():
     import mmap
@@ -52,7 +52,7 @@ out = in_child(jump) if platform.machine() == "x86_64" else ""`,
   }),
 });
 
-/** All below these folders that opens for writing; a file of a process is its owner's, and is looked at elsewhere. */
+/** Everything below these folders that opens for writing; files of processes are covered elsewhere. */
 const writable = (folders) => `found = []
 for top in ${q(folders)}:
     for folder, names, files in os.walk(top):
@@ -161,7 +161,7 @@ const a9 = breakOut({
 const ownRights =
   'print({line.split(":")[0]: line.split(":")[1].strip() for line in read("/proc/self/status").splitlines() if line.startswith(("Cap", "NoNewPrivs", "Seccomp:", "Groups"))})';
 
-/** Without namespaces only the shell itself has its folder of /proc, and not what it starts, whose rights are the same. */
+/** Without namespaces only the shell itself can read its folder in /proc, not the programs that it starts. */
 const SHELL_RIGHTS = `mapfile -t lines < /proc/self/status
 for line in "\${lines[@]}"; do [[ $line =~ ^(Cap|NoNewPrivs|Seccomp:) ]] && echo "'\${line%%:*}': '\${line##*[[:space:]]}'"; done`;
 
@@ -175,7 +175,7 @@ const a11 = forBoth((language) => ({
     const { text } = await session.run(
       hasNamespaces || language === "python" ? inPython(language, ownRights) : SHELL_RIGHTS,
     );
-    // Only who has a right may give up the bound; with no new privileges it bounds nothing.
+    // Changing the bounding set needs a capability; with no_new_privs it has no effect.
     const bound = hasNamespaces || process.getuid?.() === 0 ? ["CapBnd"] : [];
     for (const name of ["CapEff", "CapPrm", "CapInh", "CapAmb", ...bound])
       expect(text.includes(`'${name}': '0000000000000000'`), `${name} is not empty: ${short(text)}`);
@@ -207,7 +207,7 @@ const a11 = forBoth((language) => ({
   },
 }));
 
-/** What runs outside as well must not be changed from inside. */
+/** Files that also run outside must not be changed from inside. */
 const x11 = breakOut({
   id: "X11",
   what: "write into what others start from: environment, prelude, system, packages, caches",

@@ -34,7 +34,7 @@ const a15 = forBoth((language) => ({
   },
 }));
 
-/** What one session leaves and the next looks for, in places they could share. */
+/** What one session leaves and the next searches for, in places that they could share. */
 const traces = {
   "/tmp": ['open("/tmp/cellwright-left", "w").write(mark)', 'print(read("/tmp/cellwright-left"))'],
   "/dev/shm": ['open("/dev/shm/cellwright-left", "w").write(mark)', 'print(read("/dev/shm/cellwright-left"))'],
@@ -66,7 +66,7 @@ const a16 = forBoth((language) => ({
       else expect(!isShared, `${name} is shared between sessions`);
     }
     if (!hasNamespaces) {
-      // Names are not to be had, whatever made them.
+      // Names cannot be listed, whatever created them.
       const listed = await other.run(
         inPython(language, 'try: print(GOT, os.listdir("/dev/shm"))\nexcept OSError as error: print(error)'),
       );
@@ -99,7 +99,7 @@ const a16 = forBoth((language) => ({
   },
 }));
 
-/** Places where a Python or a shell looks before it does anything, and those from which our kernels start. */
+/** Files that a Python or a shell reads at startup, and those from which our kernels start. */
 const planting = (folders) => `folders = ${q(folders)}
 told = []
 text = "import builtins; builtins.planted = True"
@@ -197,7 +197,7 @@ const a18 = forPython({
   },
 });
 
-/** What a session's own packages are: a folder that the kernel sees read-only and the installer writes. */
+/** A session's own packages: a folder that is read-only for the kernel and written by the installer. */
 const x12 = forPython({
   id: "X12",
   class: "S5",

@@ -1,5 +1,5 @@
-// The attack as an ordinary user, where root starts it: a user without a name, who sees this repository and the test
-// environment at places that every user can reach, and has nothing else.
+// Runs the attack as an ordinary user when root starts it: a user without a name, who sees this repository and the test
+// environment at paths that every user can reach, and nothing else.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { environment } from "./local-stage.mjs";
 const UID = 1000;
 const repository = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
-/** Mounts of a namespace of its own, so nothing is copied and nothing is left; what the server keeps goes to memory. */
+/** In a separate mount namespace, so nothing is copied and nothing is left; the server's data is in memory. */
 const script = `
 set -e
 mount --bind "$1" "$3/repository"
@@ -66,7 +66,7 @@ export function runAsUser(args) {
   }
 }
 
-/** The first folder on the way that others may not enter. */
+/** The first parent folder that others may not enter. */
 function closedFolder(path) {
   if (path === "/") return undefined;
   return closedFolder(dirname(path)) ?? ((statSync(path).mode & 0o001) === 0 ? path : undefined);

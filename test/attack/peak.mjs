@@ -1,11 +1,11 @@
-// How much memory a server takes while something is done to it.
+// The server's memory use during an action.
 import { rssMb } from "./server.mjs";
 
-/** What the server may take for the length of a flood; afterwards the invariants allow less. */
+/** Limit of the growth during a flood; afterwards the invariants allow less. */
 export const MAX_PEAK_MB = 192;
 export const MAX_REPLY_BYTES = 1_000_000;
 
-/** Runs something while the server's memory is watched; returns by how much it grew at most. */
+/** Runs an action while watching the server's memory; returns the maximum growth. */
 export async function peakOf(server, work) {
   const before = rssMb(server.pid);
   let peak = before;

@@ -1,4 +1,4 @@
-// Group C over stdio: what a client may send, and when it may leave.
+// Group C over stdio: hostile input, and clients that leave at any time.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { expect, Invalid, proves, short, sleep, timed, until } from "./case.mjs";
@@ -8,7 +8,7 @@ const q = JSON.stringify;
 const request = (id, method, params) => ({ jsonrpc: "2.0", id, method, params });
 const callTool = (id, name, args) => request(id, "tools/call", { name, arguments: args });
 
-/** A program whose lines we write ourselves, initialized by hand. */
+/** A program that is initialized and driven line by line. */
 async function raw(stage, options = {}) {
   const program = spawnRaw({
     args: ["--warm", "0", "--memory-mb", "256", ...(options.args ?? [])],
@@ -119,7 +119,7 @@ const c34 = {
     const first = await program.ask(callTool(3, "execute_code", { code: "keep = 42" }));
     const session = first.result._meta["cellwright/execution"].session_id;
     for (const [index, code] of strange.entries()) {
-      // JSON.stringify writes a lone surrogate as an escape, which is valid JSON and no valid text.
+      // JSON.stringify escapes a lone surrogate, which is valid JSON but not valid text.
       const reply = await program.ask(
         callTool(10 + index, "execute_code", { code, session_id: session, timeout_s: 10 }),
       );
@@ -234,7 +234,7 @@ const c46 = {
       (program) => program.child.stdin.end(),
       (program) => {
         program.child.stdout.destroy();
-        // Only who writes to a broken pipe hears of it.
+        // Only writing to a broken pipe reveals it.
         program.send(request(2, "ping", {}));
       },
       (program) => {

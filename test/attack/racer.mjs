@@ -16,7 +16,7 @@ const [, , mode, folder, outside] = process.argv;
 process.chdir(folder);
 const PIECES = 64;
 const PIECE_BYTES = 4_096;
-/** Who is kept from writing for so long has left a file at rest, half one version, half another. */
+/** If writing pauses for this long, the file was at rest, half one version, half another. */
 const REST_MS = 10;
 
 if (mode === "swap") {
@@ -42,7 +42,7 @@ function swap() {
   }
 }
 
-/** Somebody wrote to `d/file.txt` while `d` was away and made a new one. They may still be at it: then the next turn. */
+/** Another process wrote to `d/file.txt` while `d` was away and so recreated it. It may still be writing: try next turn. */
 function repair() {
   try {
     if (lstatSync("aside", { throwIfNoEntry: false })) {
@@ -63,6 +63,6 @@ function rewrite(letter) {
   }
   if (mode === "truncate") ftruncateSync(fd, PIECE_BYTES);
   closeSync(fd);
-  // A moment of rest now and then, so that a whole copy can be had at all.
+  // Pauses now and then, so that a consistent read is possible at all.
   if (Math.random() < 0.05) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 40);
 }

@@ -1,4 +1,4 @@
-// Beyond the numbered cases: ways through JavaScript, workers below, and what other sessions start from.
+// Beyond the numbered cases: ways through JavaScript, nested workers, and the files that other sessions start from.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -2,7 +2,7 @@
 
 const weights = { S5: 5, I4: 4, A2: 2, "A2*": 2, H1: 1 };
 
-/** Prints what happened; true when the gate is open. */
+/** Prints the results; true if the gate is open. */
 export function printReport(results, { seconds, tier, launcher, jailObstacle, localObstacle, privateNetwork }) {
   const rows = results.map(({ id, kernel, class: kind, what, outcome, control, seconds: took }) => [
     id,
@@ -41,7 +41,7 @@ export function printReport(results, { seconds, tier, launcher, jailObstacle, lo
   }
   const invalid = counted.filter(({ outcome }) => outcome === "invalid");
   const closed = counted.filter(({ class: kind, outcome }) => outcome !== "passed" && (kind === "S5" || kind === "I4"));
-  // A bomb that somebody else had to pay for counts like an escape.
+  // A bomb that affected others counts like an escape.
   const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all")
     closed.push({ id: `the tier ${tier}, which does not work here` });

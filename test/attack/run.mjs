@@ -30,9 +30,9 @@ if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) {
   const wanted = option("--tier")?.split(",") ?? TIERS;
   process.exit(Math.max(...wanted.map((tier) => runInside(tier))));
 }
-// The servers that do not notice our end are ended by a listener for it.
+// A listener ends the servers that do not notice the end of this process.
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => process.exit(130));
-// A promise that nobody waits for any more, of a case that has failed, must not end the others.
+// An unhandled rejection of a failed case must not end the others.
 process.on("unhandledRejection", (error) => {
   process.stderr.write(`nobody waited for: ${error instanceof Error ? error.stack : error}\n`);
 });
@@ -40,8 +40,8 @@ process.on("unhandledRejection", (error) => {
 const { Stage } = await import("./stage.mjs");
 const { localRecipes, whyNoLocal } = await import("./local-stage.mjs");
 /**
- * Lanes beside each other, of about the same length: much of a case is waiting. All that uses the network is in the first
- * of them, so that packets can be counted there.
+ * Concurrent lanes of about the same length: much of a case is waiting. Everything that uses the network is in the first
+ * one, so that packets can be counted there.
  */
 const wasm = {
   lanes: [
@@ -94,7 +94,7 @@ async function runLanes({ lanes, recipes }) {
     return runLane(own, { recipes, hasNetwork: index === 0 });
   });
   const results = (await Promise.all(runs)).flat();
-  // What measures time waits until the lanes are empty.
+  // Time measurements wait until the lanes are empty.
   const alone = loaded.flat().filter(({ alone }) => alone);
   return [...results, ...(await runLane(alone, { recipes, hasNetwork: true }))];
 }
@@ -149,7 +149,7 @@ async function runCase(one, stage) {
     result.hurt = problems.some(({ hurt }) => hurt);
     if (error instanceof NeedsRoot && problems.length === 0) return finish("n/a", `withstood; ${error.message}`);
     const why = error instanceof Invalid ? error.message : (error.stack ?? error.message);
-    // Invalid is no excuse: what the probe found is told as well.
+    // An invalid control is no excuse: the probe's result is reported as well.
     return finish("invalid", [`the control did not succeed: ${short(why, 300)}`, ...problems.map(told)].join("; "));
   }
   if (problems.some((error) => error instanceof Invalid)) return finish("invalid", problems.map(told).join("; "));
@@ -184,8 +184,8 @@ async function inTime(work) {
 }
 
 /**
- * Runs this again in namespaces of its own, where it may: all addresses that an attack names are then on a loopback
- * device of ours, so that nothing leaves the machine even where a wall is missing, and small disks can be mounted.
+ * Re-runs this in its own namespaces, if allowed: all addresses that an attack names are then on a private loopback
+ * device, so that nothing leaves the machine even if a protection is missing, and small disks can be mounted.
  */
 function runInside(tier) {
   const nameservers = readFileSync("/etc/resolv.conf", "utf8").match(/^nameserver\s+\S+/gm) ?? [];
@@ -210,7 +210,7 @@ function runInside(tier) {
   const own = isRoot ? [] : ["--user", "--map-root-user"];
   const namespaces = [...own, "--net", "--mount", "--propagation", "private"];
   const works = spawnSync("unshare", [...namespaces, "sh", "-c", "ip link set lo up"]).status === 0;
-  // Those of an ordinary user again, once the network is there.
+  // Back to the rights of an ordinary user, once the network is set up.
   const ids = [`--map-user=${process.getuid?.()}`, `--map-group=${process.getgid?.()}`];
   const again = works && !isRoot ? ["unshare", "--user", ...ids] : [];
   const command = [...again, process.execPath, fileURLToPath(import.meta.url), ...args];

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
-/** Another build can be attacked than the one of this repository. */
+/** A build other than this repository's can be attacked. */
 export const programPath =
   process.env.CELLWRIGHT_PROGRAM ?? fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
@@ -16,12 +16,12 @@ const cacheDir = fileURLToPath(new URL("../../node_modules/.cache/cellwright-tes
 /** Node with a way to collect garbage on demand, for `collect`. */
 const node = [process.execPath, "--expose-gc", "--import", new URL("./collector.mjs", import.meta.url).href];
 
-/** Installing packages is the server's own use of the network, and would hide it. */
+/** Installing packages uses the server's own network, which would hide that of an attack. */
 const always = ["--no-install"];
-/** What is attacked unless a case says otherwise. */
+/** The default target of a case. */
 const WASM = ["--kernel", "wasm"];
 
-/** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
+/** A separate data folder that shares only the interpreter's snapshot, which takes seconds to build. */
 export function makeDataDir() {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-attack-data-"));
   mkdirSync(cacheDir, { recursive: true });
@@ -68,7 +68,7 @@ export async function startHttp({ args = [], env = {}, dataDir = makeDataDir() }
       stdio: ["ignore", "pipe", "pipe"],
     },
   );
-  // Unlike one over stdio it does not notice that we are gone.
+  // Unlike one over stdio, it does not notice the end of this process.
   const last = () => child.kill("SIGKILL");
   process.once("exit", last);
   child.once("exit", () => process.off("exit", last));
@@ -135,7 +135,7 @@ function readReply(result) {
   const execution = result._meta?.["cellwright/execution"];
   return {
     text: result.content.map((block) => (block.type === "text" ? block.text : "")).join("\n"),
-    /** Everything a model or a client could see, for searching. */
+    /** Everything that a model or a client could see, for searching. */
     whole: JSON.stringify(result),
     isError: result.isError === true,
     content: result.content,
@@ -145,7 +145,7 @@ function readReply(result) {
   };
 }
 
-/** All processes below one. */
+/** All descendants of a process. */
 export function descendants(pid) {
   const children = readChildren(pid);
   return [...children, ...children.flatMap(descendants)];
@@ -159,7 +159,7 @@ function readChildren(pid) {
   }
 }
 
-/** The words of its command line; none if it has ended meanwhile. */
+/** The words of its command line; empty if it has ended meanwhile. */
 export function commandOf(pid) {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
@@ -184,7 +184,7 @@ export function rssMb(pid) {
   }
 }
 
-/** The program over stdio without a client: lines are written and read by hand. */
+/** The program over stdio without a client: lines are written and read directly. */
 export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir(), kernel = WASM } = {}) {
   const child = spawn(process.execPath, [programPath, ...always, ...kernel, "--data-dir", dataDir, ...args], {
     env: programEnv(env),
@@ -208,7 +208,7 @@ export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir(), kernel 
     }
     for (const look of waiting) look();
   });
-  /** The first line from a place on that fits; undefined when none came in time. */
+  /** The first matching line from a position on; undefined on timeout. */
   const next = (from, fits, timeoutMs) =>
     new Promise((resolve) => {
       const end = (line) => {
@@ -236,7 +236,7 @@ export function spawnRaw({ args = [], env = {}, dataDir = makeDataDir(), kernel 
       child.stdin.write(`${JSON.stringify(message)}\n`);
       return next(from, (line) => isAnswer(line) && line.id === message.id, timeoutMs);
     },
-    /** Writes a line as it is; the next answer, whatever its id, is taken for its. */
+    /** Writes a raw line; the next answer counts as its answer, whatever its id. */
     askLine(line, timeoutMs = 30_000) {
       const from = lines.length;
       child.stdin.write(`${line}\n`);

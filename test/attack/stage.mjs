@@ -1,4 +1,4 @@
-// What a case finds around it: servers with a neighbour in them, a bare kernel, a canary, a flag.
+// The surroundings of a case: servers with a neighbour session, a bare kernel, a canary, a flag.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,14 +9,14 @@ import { checkInvariants, takeState } from "./invariants.mjs";
 import { startHttp, startStdio } from "./server.mjs";
 import { JAILED } from "./tier.mjs";
 
-/** Small limits, so that going beyond them takes neither time nor much of the machine. */
+/** Low limits, so that exceeding them takes little time and memory. */
 export const MEMORY_MB = 256;
 export const DISK_MB = 64;
 const LIMITS = ["--memory-mb", String(MEMORY_MB), "--disk-mb", String(DISK_MB), "--warm", "0"];
 
 export const tokens = { alice: randomFlag(), bob: randomFlag() };
 
-/** How the servers that cases share are started. `auto` (the tier of this run) and `none` differ in the wall around kernels. */
+/** How shared servers are started. `auto` (the tier of this run) and `none` differ in the sandbox around kernels. */
 const recipes = {
   auto: (env) => startStdio({ args: [...JAILED, ...LIMITS], env }),
   none: (env) => startStdio({ args: ["--jail", "none", ...LIMITS], env }),
@@ -41,10 +41,10 @@ export class Stage {
   constructor({ short, privateNetwork, jailObstacle, recipes: own = recipes }) {
     this.short = short;
     this.#recipes = own;
-    /** Whether all traffic of this machine that we can see is ours. */
+    /** Whether all visible traffic of this machine is the attack's own. */
     this.privateNetwork = privateNetwork;
     this.jailObstacle = jailObstacle;
-    /** The walls to try, each for itself. */
+    /** The isolation layers to try, one at a time. */
     this.walls = jailObstacle ? ["none"] : ["auto", "none"];
     this.flagFile = join(this.folder, "flag.txt");
     writeFileSync(this.flagFile, this.flag);
@@ -60,7 +60,7 @@ export class Stage {
     for (const starting of this.#servers.values()) await starting.then((server) => server.stop()).catch(() => {});
     await this.bare.stop();
     await this.canary.close();
-    // By a program: Node's own removal gives up at a folder that it may not list.
+    // By a program: Node's own removal fails on a folder that it may not list.
     spawnSync("rm", ["-rf", this.folder]);
   }
 
@@ -68,7 +68,7 @@ export class Stage {
     return this.short ? shortened : full;
   }
 
-  /** All entries of a list of attacks; in the short form the first ones, which should tell most. */
+  /** All entries of a list of attacks; in the short form the first ones, which are the most telling. */
   some(attacks, shortened) {
     return Object.entries(attacks).slice(0, this.short ? shortened : undefined);
   }
@@ -81,7 +81,7 @@ export class Stage {
     return server;
   }
 
-  /** A server of the case's own, with its own neighbour; invariants are checked for it as well. */
+  /** A separate server for the case, with its own neighbour; its invariants are checked as well. */
   async ownServer(recipe) {
     const server = await this.#start(recipe);
     this.#used.set(server, takeState(server));
@@ -89,10 +89,10 @@ export class Stage {
     return server;
   }
 
-  /** The session that all cases of escape share: whatever one of them broke in it is the next one's to live with. */
+  /** The session that all escape cases share: whatever one of them breaks stays broken for the next. */
   async attacker(server) {
     server.attacker ??= this.#open(server, "0").then((session) => {
-      // It stays, so it belongs to the state from which the case began.
+      // It stays, so it is part of the initial state of the case.
       this.#used.set(server, takeState(server));
       server.kept.add(session.id);
       return session;
@@ -126,12 +126,12 @@ export class Stage {
     this.#used.delete(server);
   }
 
-  /** Done when the case is over, newest first. */
+  /** Run when the case is over, newest first. */
   after(work) {
     this.#cleanups.push(work);
   }
 
-  /** For a door that stays open in this tier, and is documented. */
+  /** For a gap that is open in this tier, and documented. */
   note(text) {
     this.#notes.push(text);
   }
@@ -148,7 +148,7 @@ export class Stage {
       const name = [...this.#servers].find(([, starting]) => starting === server.starting)?.[0];
       await checkInvariants(server, before).catch((error) => {
         note(error);
-        // The next case starts with a sound one.
+        // The next case starts with a working one.
         if (name) this.#servers.delete(name);
         this.#cleanups.push(() => server.stop());
       });
@@ -180,7 +180,7 @@ export class Stage {
   }
 }
 
-/** A folder on a file system of its own that is full at a known size. Nothing where that is not allowed. */
+/** A folder on its own file system that is full at a known size. Undefined where mounting is not allowed. */
 export function smallDisk(folder, sizeMb) {
   mkdirSync(folder, { recursive: true });
   const run = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMb}m`, "tmpfs", folder], { encoding: "utf8" });

@@ -1,4 +1,4 @@
-// Which walls the servers of a run have around their kernels; see jail/isolation.ts. Each tier is a process of its own.
+// The isolation tier of the servers of a run; see src/isolation/isolation.ts. Each tier is a separate process.
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { programPath } from "./server.mjs";
@@ -6,10 +6,10 @@ import { programPath } from "./server.mjs";
 export const TIERS = ["namespaces", "landlock"];
 export const tier = process.env.CELLWRIGHT_ATTACK_TIER ?? "namespaces";
 export const hasNamespaces = tier === "namespaces";
-/** What a server with walls is started with. */
+/** The arguments of a sandboxed server. */
 export const JAILED = ["--jail", tier];
 
-/** What the program itself finds when it tries the tier: how it is built, or why it cannot be. */
+/** What the program itself detects for the tier: the launcher, or why it does not work. */
 export async function triedTier() {
   const { findIsolation } = await import(pathToFileURL(join(dirname(programPath), "isolation/isolation.js")).href);
   return findIsolation(tier);

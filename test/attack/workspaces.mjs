@@ -16,7 +16,7 @@ export function makeProject(stage, { repository = true } = {}) {
     git(folder, "config", "user.email", "somebody@example.org");
     git(folder, "add", "-A");
     git(folder, "commit", "-qm", "first");
-    // Submodules that are not checked out: without settings and folder, and with an empty one.
+    // Submodules that are not checked out: without settings and folder, and with an empty folder.
     mkdirSync(join(folder, "libs/mod"), { recursive: true });
     const commit = git(folder, "rev-parse", "HEAD").stdout.trim();
     for (const path of ["linked", "libs/mod"])
@@ -26,7 +26,7 @@ export function makeProject(stage, { repository = true } = {}) {
   return folder;
 }
 
-/** A repository whose settings name what lies beside `.git`. */
+/** A repository whose settings name files beside `.git`. */
 export function makeProjectWithSettings(stage) {
   const folder = makeProject(stage);
   mkdirSync(join(folder, "tools"));
@@ -37,7 +37,7 @@ export function makeProjectWithSettings(stage) {
   return folder;
 }
 
-/** Python that tries to change what such settings name. */
+/** Python that tries to change the files that these settings name. */
 export function plantNamed(marker) {
   const hook = `#!/bin/sh\ntouch ${marker}\n`;
   const config = `[core]\n\tfsmonitor = "touch ${marker}; false"\n`;
@@ -68,13 +68,13 @@ print("[done]", ", ".join(done))
 `;
 }
 
-/** As the user runs it outside: with nothing of this machine's own settings. */
+/** As the user runs it outside, without the settings of this machine. */
 export function git(folder, ...args) {
   const env = { PATH: process.env.PATH, HOME: folder, GIT_CONFIG_NOSYSTEM: "1", GIT_CONFIG_GLOBAL: "/dev/null" };
   return spawnSync("git", ["-c", "safe.directory=*", "-C", folder, ...args], { env, encoding: "utf8" });
 }
 
-/** What the user's editor or agent does by itself. True: something planted has run. */
+/** What the user's editor or agent does automatically. True: something planted was run. */
 export function isObeyed(folder, marker) {
   for (const args of [["status"], ["status", "--short"], ["commit", "--allow-empty", "-m", "by the user"]])
     git(folder, ...args);
@@ -82,7 +82,7 @@ export function isObeyed(folder, marker) {
 }
 
 /**
- * Python that tries every way to have a program run by the next `git` outside, and says which of them were not refused.
+ * Python that tries every way to make the next `git` outside run a program, and reports the ways that were not refused.
  * `.git` may be a repository, or missing.
  */
 export function plant(marker) {
@@ -167,17 +167,17 @@ print("[done]", ", ".join(done))
 `;
 }
 
-/** The ways that were not refused, as the cell told it. */
+/** The ways that were not refused, as reported by the cell. */
 export function waysDone(reply) {
   const told = /\[done\] (.*)/.exec(reply.text);
   if (!told) throw new Error(`the attack did not run to its end: ${reply.text.slice(0, 400)}`);
   return told[1].trim() === "" ? [] : told[1].trim().split(", ");
 }
 
-/** Writing these proves nothing on its own: they are obeyed by programs that are not here. */
+/** Writing these proves nothing: the programs that obey them are not installed. */
 export const silentNames = [".vscode", ".mcp.json", ".claude", ".envrc", ".npmrc", ".gitmodules", ".idea by a rename"];
 
-/** A real environment, whose interpreter runs what a `.pth` in it says. */
+/** A real environment, whose interpreter runs what a `.pth` file says. */
 export function makeVenv(folder, name = ".venv") {
   const python = process.env.CELLWRIGHT_TEST_PYTHON ?? "python3";
   const made = spawnSync(python, ["-m", "venv", "--without-pip", join(folder, name)], { encoding: "utf8" });
@@ -193,7 +193,7 @@ export function makeVenv(folder, name = ".venv") {
 
 export const startupLine = (marker) => `import pathlib; pathlib.Path(${q(marker)}).touch()\n`;
 
-/** A marker that does not exist yet, for each attempt its own. */
+/** A marker that does not exist yet, a new one for each attempt. */
 export function markerIn(stage) {
   return join(mkdtempSync(join(stage.folder, "marker-")), "ran");
 }

@@ -56,7 +56,7 @@ describeWith("chromium", "a browser for figures", () => {
       undefined,
       { data: { a: 1 }, layout: [] },
       JSON.parse('{"__proto__": {"x": 1}, "data": [{"__proto__": null, "y": [1]}], "layout": {}}'),
-      // Streets would have to be fetched.
+      // Map tiles would have to be downloaded.
       { data: [{ type: "scattermap", lat: [1], lon: [1] }], layout: {} },
     ];
     const drawn = await drawAll([...nonsense, bars("#00ff00").figure]);
@@ -78,12 +78,12 @@ describeWith("chromium", "a browser for figures", () => {
     expect({ width, height }).toEqual({ width: expect.closeTo(220, -2), height: expect.closeTo(130, -2) });
     expect(share("#00ff00")).toBeGreaterThan(0.5);
     expect(share("#ff0000")).toBe(0);
-    // The trap works, where programs run.
+    // The trap works: with scripts enabled it is triggered.
     const scripted = look((await drawOne(browser, html(`${table}<script></script>`)))?.bytes);
     expect(scripted.share("#ff0000")).toBeGreaterThan(0.1);
   });
 
-  test("a page that draws by program is waited for, and asks nobody", async () => {
+  test("a page that draws by script is waited for, and sends no request", async () => {
     const page = `<canvas id="c" width="300" height="200"></canvas><script>
       alert("hello"); confirm("really?");
       setTimeout(() => { c.getContext("2d").fillStyle = "#0000ff"; c.getContext("2d").fillRect(0, 0, 300, 200); }, 50);
@@ -122,7 +122,7 @@ describeWith("chromium", "a browser that is attacked or breaks", () => {
     expect(await browser.running()).toBe(running);
   });
 
-  test("a figure that takes too long is given up", async () => {
+  test("a figure that takes too long is aborted", async () => {
     let said: string[];
     ({ browser, said } = openBrowser({ limits: { figureMs: 1_000 } }));
     expect(await drawOne(browser, html("<script>for (;;);</script>"))).toBeUndefined();
@@ -150,7 +150,7 @@ describeWith("chromium", "a browser that is attacked or breaks", () => {
     for (const drawn of await Promise.all(drawing)) expect(look(drawn?.bytes).colours).toBeGreaterThan(5);
   });
 
-  test("ends with the program, and when nobody needs it", async () => {
+  test("ends with the program, and when it is idle", async () => {
     ({ browser } = openBrowser({ limits: { idleMs: 1 } }));
     await drawOne(browser, html("<b>a</b>"));
     const idle = await browser.running();

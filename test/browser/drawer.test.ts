@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { openDrawer } from "../../src/browser/drawer.ts";
 import type { Page } from "../../src/browser/page.ts";
 import type { BrowserProcess } from "../../src/browser/process.ts";
-import { Semaphore } from "../../src/browser/semaphore.ts";
+import { Semaphore } from "../../src/semaphore.ts";
 
 const limits = { replyMs: 30_000, figureMs: 15_000 };
 const figure = { type: "plotly" as const, figure: { data: [], layout: {} } };
@@ -11,7 +11,7 @@ const picture = Buffer.from("picture");
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** What becomes of a figure, if the browser takes this long to open a page, and the page this long to draw. */
+/** The outcome for a figure, if the browser takes this long to open a page, and the page this long to draw. */
 async function draw({ openMs, drawMs }: { openMs: number; drawMs: number }): Promise<Buffer | undefined> {
   const said: string[] = [];
   const say = (message: string) => void said.push(message);
@@ -49,10 +49,10 @@ test("a browser that is slow to open its first page does not use up the time of 
   expect(await draw({ openMs: 20_000, drawMs: 5_000 })).toEqual(picture);
 });
 
-test("a page that is not there when the reply has to go is not waited for", async () => {
+test("a page that does not open before the deadline is not waited for", async () => {
   expect(await draw({ openMs: 31_000, drawMs: 1 })).toBeUndefined();
 });
 
-test("a figure that takes too long is given up", async () => {
+test("a figure that takes too long is aborted", async () => {
   expect(await draw({ openMs: 1, drawMs: 16_000 })).toBeUndefined();
 });

@@ -34,7 +34,7 @@ const cells = {
 describeWith("managedPython", "figures of real libraries", (python) => {
   let shown: Record<keyof typeof cells, Output[]>;
   beforeAll(async () => {
-    // A browser that the code could start, for `write_image`, is not there.
+    // Code has no browser that it could start for `write_image`.
     const told = await runCells(python, [setUp, ...Object.values(cells)], {
       BROWSER_PATH: "/nowhere/chrome",
       PATH: "",

@@ -14,7 +14,7 @@ import { describeWithIsolations } from "../support/isolations.ts";
 import { describeWith } from "../support/requirements.ts";
 import { drawOne, openBrowser } from "./support.ts";
 
-/** Ways out of a page. Each would be heard of by the server at `origin`. */
+/** Ways out of a page. Each would be noticed by the server at `origin`. */
 const waysOut = (origin: string) => `<html><body>
   <img src="${origin}/img"><iframe src="${origin}/iframe"></iframe><link rel="stylesheet" href="${origin}/css">
   <script src="${origin}/script"></script>
@@ -49,7 +49,7 @@ describeWith("chromium", "a page that wants out", () => {
   });
 
   test("is heard without a sandbox", async () => {
-    // Ends by itself when the time of the page is over, at the latest.
+    // Ends by itself at the latest when the page times out.
     const args = ["--headless=new", "--no-sandbox", "--disable-gpu", `--user-data-dir=${join(folder, "profile")}`];
     const child = spawn(findBrowser() ?? "", [...args, "--timeout=5000", "--dump-dom", `file://${folder}/page.html`], {
       stdio: "ignore",
@@ -90,7 +90,7 @@ describeWith("chromium", "a page that wants out", () => {
           await browser.closed;
         });
 
-        /** Goes where no page may: DevTools has all rights of the browser. Undefined when there is nothing. */
+        /** Navigates where no page may: DevTools has all rights of the browser. Undefined if nothing is there. */
         async function visit(url: string): Promise<string | undefined> {
           const { errorText } = await page.call<{ errorText?: string }>("Page.navigate", { url });
           if (errorText) return undefined;
@@ -102,7 +102,7 @@ describeWith("chromium", "a page that wants out", () => {
           }
         }
 
-        test("the network is not there", async () => {
+        test("the network is not available", async () => {
           expect(await visit(`${origin}/devtools`)).toBeUndefined();
           expect(heard).toEqual([]);
         });
@@ -124,7 +124,7 @@ describeWith("chromium", "a page that wants out", () => {
   );
 
   test.runIf(process.getuid?.() === 0)("no browser runs without any wall", async () => {
-    // As root its own sandbox does not work, and there is no other.
+    // As root, Chromium's own sandbox does not work, and no other is available.
     const { browser, said } = openBrowser({ jail: "none" });
     expect(await drawOne(browser, { type: "html", html: "<table></table>" })).toBeUndefined();
     expect(said).toEqual([expect.stringMatching(/figures are described in text, not drawn.*sandbox/)]);

@@ -8,7 +8,7 @@ import type { Output } from "../../src/execution.ts";
 
 const root = join(import.meta.dirname, "../..");
 
-/** What cells show when this Python runs them with the prelude, one list for each. */
+/** What cells show when this Python runs them with the prelude, one list for each cell. */
 export async function runCells(python: string, cells: string[], env: Record<string, string> = {}): Promise<Output[][]> {
   const script = join(root, "test/kernels/plots/fixtures/cpython_cells.py");
   const child = spawn(python, [script, join(root, "src/kernels/python/prelude")], {
@@ -21,10 +21,10 @@ export async function runCells(python: string, cells: string[], env: Record<stri
   return JSON.parse(stdout);
 }
 
-/** Longer than a test may take: a slow machine is no failure. */
+/** Longer than a test may take: a slow machine is not a failure. */
 const patient = { figureMs: 600_000, replyMs: 600_000 };
 
-/** A browser that remembers what it said, and has time. */
+/** A browser that records its log messages, with long timeouts. */
 export function openBrowser({ limits, ...options }: Partial<BrowserOptions> = {}) {
   const said: string[] = [];
   const say = (message: string) => void said.push(message);
@@ -32,7 +32,7 @@ export function openBrowser({ limits, ...options }: Partial<BrowserOptions> = {}
   return { browser: new Browser({ jail: "auto", log, limits: { ...patient, ...limits }, ...options }), said };
 }
 
-/** As one reply would have it drawn. */
+/** Draws figures as for one reply. */
 export async function drawOne(browser: Browser, figure: Figure) {
   const drawer = browser.openDrawer();
   try {
@@ -45,13 +45,13 @@ export async function drawOne(browser: Browser, figure: Figure) {
 export interface Look {
   width: number;
   height: number;
-  /** How many there are. */
+  /** The number of colours. */
   colours: number;
   /** The share of pixels of this colour, `#rrggbb`. */
   share(colour: string): number;
 }
 
-/** What can be said of a picture without seeing it. */
+/** Facts about a picture. */
 export function look(png: Uint8Array | undefined): Look {
   if (!png) throw new Error("there is no picture");
   const { width, height, data, channels } = decode(png);

@@ -1,6 +1,6 @@
-// `npm run conformance`: the official suite against its own fixture behind our HTTP code, and what of it applies to any
-// server against the product. The suite needs Node 22 or newer, so npm's `node` package runs it, from a cache of its
-// own: as a dev dependency its binary would become the `node` of every npm script.
+// `npm run conformance`: the official suite against its own fixture behind our HTTP code, and the scenarios that apply to
+// any server against the product. The suite needs Node 22 or newer, so npm's `node` package runs it, from a separate
+// cache: as a dev dependency its binary would become the `node` of every npm script.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,12 +13,12 @@ const cache = join(root, "node_modules/.cache/conformance");
 
 const packages = {
   node: "24.21.0",
-  // For the revisions until 2025-11-25 the released suite, for 2026-07-28 the only one that knows it.
+  // The released suite for revisions until 2025-11-25; for 2026-07-28 the only one that supports it.
   "suite-2025": "npm:@modelcontextprotocol/conformance@0.1.16",
   "suite-2026": "npm:@modelcontextprotocol/conformance@0.2.0-alpha.12",
 };
 
-/** What holds for any server, whatever its tools. */
+/** Scenarios that apply to any server, whatever its tools. */
 const productScenarios = {
   "suite-2025": [
     "server-initialize",
@@ -91,7 +91,7 @@ async function testProduct() {
   }
 }
 
-/** Runs the suite, or one scenario of it; shows what it says only if it fails. */
+/** Runs the suite or one of its scenarios; prints its output only if it fails. */
 function runSuite(suite, url, { name, args = [] }) {
   const cli = join(cache, `node_modules/${suite}/dist/index.js`);
   const revision = suite === "suite-2026" ? ["--spec-version", "2026-07-28"] : [];

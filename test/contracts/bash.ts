@@ -7,9 +7,9 @@ import { failure, run, runUntilReady, sharedKernel, text } from "./kernel.ts";
 
 export interface BashContract {
   name: string;
-  /** A fresh shell of a provider, in a session of its own. */
+  /** A fresh shell of a provider, in a separate session. */
   start(): Promise<{ kernel: Kernel; workspace: Workspace }>;
-  /** Characters of one cell that it shows; of more, it leaves out what came before the end, and says so. */
+  /** Characters shown of one cell; of longer output, the part before the end is dropped, with a note. */
   maxCellChars?: number;
 }
 
@@ -92,7 +92,7 @@ export function testBash(contract: BashContract): void {
       for await (const event of kernel.execute("head -c 200000000 /dev/zero")) {
         if (event.type !== "stream") continue;
         read += event.text.length;
-        // Whoever reads the first piece only after a while finds that little was read ahead.
+        // Reading the first piece late shows that little was read ahead.
         if (read === event.text.length) {
           const before = process.memoryUsage().rss;
           await new Promise((resolve) => setTimeout(resolve, 300));
@@ -256,7 +256,7 @@ export function testBash(contract: BashContract): void {
   });
 
   describe(`${contract.name}: an interrupt`, () => {
-    // Said by the program that is to be interrupted: one that is only just being started may miss the signal.
+    // Printed by the program that is to be interrupted: one that is just being started may miss the signal.
     const ready = "echo ready";
     test.each([
       ["a loop", "echo ready; while :; do :; done"],
@@ -300,7 +300,7 @@ export function testBash(contract: BashContract): void {
     test("leaves jobs in the background alone", async () => {
       const { kernel } = await shared();
       const late: ExecutionEvent[] = [];
-      // One that runs: bash itself makes it deaf to the interrupt, after it has been forked.
+      // One that is already running: bash makes it ignore the interrupt, after the fork.
       const job = "(touch begun; until [ -e go ]; do sleep 0.02; done; echo survived) & job=$!";
       await run(kernel, `rm -f go begun; ${job}; until [ -e begun ]; do sleep 0.02; done`, {
         onLate: (event) => late.push(event),

@@ -5,9 +5,9 @@ import type { Workspace } from "../../src/workspace/workspace.ts";
 
 export interface KernelContract {
   name: string;
-  /** A fresh kernel of a provider, in a session of its own. */
+  /** A fresh kernel of a provider, in a separate session. */
   start(): Promise<{ kernel: Kernel; workspace: Workspace }>;
-  /** Its variables can be seen while Python code runs, not only between cells. */
+  /** Its variables can be inspected while Python code runs, not only between cells. */
   looksWhileBusy?: boolean;
   /** Tests that this backend cannot pass, by name, and why. */
   except?: Record<string, string>;
@@ -20,7 +20,7 @@ export async function run(kernel: Kernel, code: string, options?: ExecuteOptions
   return events;
 }
 
-/** What the cell wrote to a stream, whatever pieces it came in. */
+/** What the cell wrote to a stream, in however many pieces. */
 export function text(events: ExecutionEvent[], name: "stdout" | "stderr" = "stdout"): string {
   return events.map((event) => (event.type === "stream" && event.name === name ? event.text : "")).join("");
 }
@@ -201,7 +201,7 @@ Rich()`;
       expect(result(events)).toBe("'\\udfff'");
     });
 
-    // A long source keeps the kernel busy before it begins: for about 0.3 s, more than the longest delay here.
+    // A long source delays the start of the cell by about 0.3 s, more than the longest delay here.
     for (const [what, lines] of [
       ["the cell", 1],
       ["a long cell", 5_000],
@@ -327,7 +327,7 @@ function testsExcept(except: Record<string, string>) {
   };
 }
 
-/** One kernel for all tests that leave it as good as new; after a failure there is a new one. */
+/** One kernel for all tests that do not change it; after a failure it is replaced. */
 export function sharedKernel<Started>(start: () => Promise<Started>): () => Promise<Started> {
   let started: Promise<Started> | undefined;
   afterEach(({ task }) => {

@@ -30,12 +30,12 @@ const maxBytes = 1_000_000;
 
 interface OpenedFolder {
   workspace: Workspace;
-  /** How many files whoever does the work has open. */
+  /** The number of open files of the process that does the work. */
   openFiles(): number;
   close(): Promise<void>;
 }
 
-/** What every workspace has to hold out against whose folder is on this machine: links, second names, devices. */
+/** What every workspace on this machine must withstand: links, hard links, devices. */
 export function testPlanted({
   name,
   open,
@@ -163,7 +163,7 @@ export function testPlanted({
       expect((await workspace.list(".")).entries).toMatchObject([{ kind: "other", sizeBytes: 0 }]);
       await workspace.mark();
       await workspace.remove("fifo");
-      // The control: a plain read of the same thing is still waiting when its time is up.
+      // The control: a plain read of the same file is still blocked at the timeout.
       execFileSync("mkfifo", [inside("fifo")]);
       const options = { timeout: 500, stdio: "ignore" } as const;
       expect(() => execFileSync("cat", [inside("fifo")], options)).toThrow(/ETIMEDOUT/);

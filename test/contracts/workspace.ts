@@ -9,7 +9,7 @@ export interface OpenedWorkspace {
 
 const maxBytes = 1_000_000;
 
-/** Paths that mean a place outside, to whoever reads them one way or another. `up` is a file beside the workspace. */
+/** Paths that lead outside, depending on how they are read. `up` is a file beside the workspace. */
 export const hostilePaths = [
   "../up",
   "..",

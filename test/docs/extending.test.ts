@@ -19,7 +19,7 @@ function blocks(): Map<string, string> {
   return new Map([...found].map(([, file = "", code = ""]) => [file, code]));
 }
 
-/** Written elsewhere, with imports that lead to the real sources. */
+/** Written to another folder, with imports of the real sources. */
 function write(file: string, code: string): void {
   const target = join(folder, file);
   const linked = code.replace(/from "(\.[^"]+)"/g, (_, specifier: string) => {

@@ -44,7 +44,7 @@ describe.each(pages)("%s", (page) => {
     expect(named.filter((name) => !(name in scripts))).toEqual([]);
   });
 
-  // A tutorial names what its reader adds.
+  // The tutorial names files that its reader creates.
   if (page === "docs/extending.md") return;
 
   test("names paths that exist", () => {

@@ -13,7 +13,7 @@ describe("cells that will not end by themselves", () => {
     expect((await client.run("kept", { session_id })).text).toContain("still here");
   });
 
-  test("a loop that swallows the interrupt loses its kernel, is told so, and the next cell runs", async () => {
+  test("a loop that swallows the interrupt loses its kernel, the reply says so, and the next cell runs", async () => {
     const client = await startStdio();
     const { session_id } = (await client.run("lost = 1")).execution;
     const code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass";
@@ -28,7 +28,7 @@ describe("cells that will not end by themselves", () => {
 describe("what breaks other interpreters", () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
   let client: TestClient & { pid: number };
-  /** A session that none of this may touch. */
+  /** A session that none of this may affect. */
   let bystander: string;
   beforeAll(async () => {
     client = await startStdio({ atEnd: (cleanUp) => cleanUps.push(cleanUp) });
@@ -37,7 +37,7 @@ describe("what breaks other interpreters", () => {
   afterAll(async () => {
     for (const cleanUp of cleanUps.reverse()) await cleanUp();
   });
-  /** As long as the test itself: how fast a flood is belongs into the bench. */
+  /** As long as the test itself: the speed of a flood is measured in the bench. */
   const patient = { wait_s: 110 };
   const alive = async () => {
     expect((await client.run("kept + 1", { session_id: bystander })).text).toContain("2");
@@ -160,7 +160,7 @@ describe("sessions live longer than the program", () => {
     await until("the session to be free", async () => !(await two.run("1", { session_id })).isError);
   });
 
-  test("an idle session loses its kernel, keeps its files, and is told at the next cell", async () => {
+  test("an idle session loses its kernel, keeps its files, and the next cell reports it", async () => {
     const client = await startStdio({ args: ["--session-ttl", "1s"] });
     const { session_id } = (await client.run("x = 1; open('f.txt', 'w').write('hi')")).execution;
     await until("the session to expire", async () => /asleep/.test((await client.call("list_sessions")).text), 60_000);

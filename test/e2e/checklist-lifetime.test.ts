@@ -1,4 +1,4 @@
-/** When sessions and servers end, on local kernels: cases of both systems; each name begins with its case. */
+/** The lifetime of sessions and servers, on local kernels: cases of both systems; each name begins with its case. */
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -49,7 +49,7 @@ describeWith("localKernels", "the ends of sessions on local kernels", () => {
     const busy = (await client.run("kept = 41")).execution.session_id;
     const code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)\nkept + 1";
     await client.run(code, { session_id: busy, wait_s: 0 });
-    // Two lifetimes, one after the other: longer than anything else may wait before it gives the busy one up.
+    // Two lifetimes, one after the other: longer than any other wait.
     for (const _ of [1, 2]) {
       const idle = (await client.run("1")).execution.session_id;
       await until("the idle session to lose its kernel", async () => (await stateOf(idle)) === "asleep", 30_000);

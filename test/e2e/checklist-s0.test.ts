@@ -57,7 +57,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     expect(await total(client)).toBe(before);
   });
 
-  test("S0-08 an exception is told without escape codes and leaves variables alone", async () => {
+  test("S0-08 an exception is shown without escape codes and leaves variables alone", async () => {
     await run("earlier = 'kept'");
     const failed = await run("1/0");
     expect(failed.isError).toBe(false);
@@ -74,7 +74,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     expect(next.structured?.result).toBe("1");
   });
 
-  test("S0-10 what cannot be parsed is a SyntaxError, told once", async () => {
+  test("S0-10 code that cannot be parsed is a SyntaxError, shown once", async () => {
     const { structured, text } = await run("def");
     expect(structured?.error).toMatchObject({ name: "SyntaxError" });
     expect(text.match(/SyntaxError: invalid syntax/g)).toHaveLength(1);
@@ -129,7 +129,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     expect(escaped.text).toBe("in a");
   });
 
-  test("S0-18 an extension that nobody knows is plain bytes", async () => {
+  test("S0-18 an unknown extension is plain bytes", async () => {
     const { structured } = await run("_ = open('d.unknownext', 'w').write('x')");
     expect(structured?.files).toMatchObject([{ mime_type: "application/octet-stream" }]);
   });
@@ -195,7 +195,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     expect(picture).toMatchObject({ mimeType: "image/png", blob: expect.stringMatching(/^iVBOR/) });
   });
 
-  test("S0-28 a file that is not there, the history and an unknown session are not read", async () => {
+  test("S0-28 a missing file, the history and an unknown session are not read", async () => {
     const own = readdirSync(join(client.dataDir, "sessions", session_id));
     expect(own).toContain("journal.ndjson");
     const uris = [...own.filter((name) => name !== "workspace"), "gone.txt"].map((name) => `${session_id}/${name}`);
@@ -218,7 +218,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     }
   });
 
-  test("S0-30 an id that looks like a path is only an id that nobody has", async () => {
+  test("S0-30 an id that looks like a path is only an unknown id", async () => {
     const victim = join(client.dataDir, "victim");
     mkdirSync(victim);
     writeFileSync(join(victim, "file"), "mine");
@@ -256,7 +256,7 @@ describeWith("localKernels", "S0 on local kernels", () => {
     expect(Number(two.execution.execution_count)).toBe(Number(one.execution.execution_count) + 1);
   });
 
-  test("S0-33 a kernel that dies is told at once, and the id goes on with a fresh one", async () => {
+  test("S0-33 a kernel that dies is reported at once, and the id continues with a fresh one", async () => {
     const { execution } = await client.run("z = 1");
     const own = { session_id: execution.session_id };
     const died = await client.run("print('last words', flush=True)\nimport os; os._exit(1)", own);

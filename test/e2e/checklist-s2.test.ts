@@ -49,7 +49,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
   };
   const stateOf = async (id: string) => (await sessions()).find(({ session_id }) => session_id === id)?.state;
   const fileOf = (id: string, name: string) => join(client.dataDir, "sessions", id, "workspace", name);
-  /** A cell that says when it runs, and runs until there is a file `go`. */
+  /** A cell that reports when it runs, and runs until a file `go` exists. */
   const begin = async (session_id: string, name = "a"): Promise<{ reply: Promise<Reply> }> => {
     const code = `open('${name}', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\n'end of ${name}'`;
     const reply = run(code, session_id);
@@ -82,7 +82,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
     for (const line of ["out", "err", "3"]) expect(text.split("\n")).toContain(line);
   });
 
-  test("S2-08 what is displayed is told without a last expression", async () => {
+  test("S2-08 displays are shown without a last expression", async () => {
     expect((await run("display('a')")).structured?.result).toBe("'a'");
   });
 
@@ -177,7 +177,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
     expect((await reply).execution.status).toBe("interrupted");
   });
 
-  test("S2-24 a closed session is gone, and its name can be used anew", async () => {
+  test("S2-24 a closed session is gone, and its name can be used again", async () => {
     await newSession({ session_name: "again" });
     const close = () => client.call("close_session", { session_id: "again", delete_files: true });
     expect((await close()).isError).toBe(false);
@@ -239,10 +239,10 @@ describeWith("localKernels", "S2 on local kernels", () => {
   test("S2-30 ipykernel is installed when that is wanted, and the cell runs", async () => {
     const world = createWorld();
     const packages = join(environment, `lib/python${pythonVersion()}/site-packages`);
-    // Instead of fetching it, this pip makes the one that is here visible.
+    // Instead of downloading ipykernel, this pip makes the installed one visible.
     const pip = `import site\nopen(site.getsitepackages()[0] + '/here.pth', 'w').write(${JSON.stringify(packages)})`;
     const env = world.venv("bare", { ipykernel: false, pip });
-    // Only what the operator vouches for is changed.
+    // Only vouched environments are changed.
     const server = await startStdio({
       args: [...local, "--auto-install-ipykernel", "--env-root", dirname(env)],
     });
@@ -268,7 +268,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
     expect((await run("1", s1, { env: environment })).structured?.notices).toEqual([]);
   });
 
-  test("S2-34 a kernel that dies is told at once, the next cell runs, and a figure is one picture", async () => {
+  test("S2-34 a kernel that dies is reported at once, the next cell runs, and a figure is one picture", async () => {
     const session_id = await newSession();
     const died = await run("os._exit(1)", session_id);
     expect(died.structured).toMatchObject({ status: "kernel_died" });
@@ -278,7 +278,7 @@ describeWith("localKernels", "S2 on local kernels", () => {
     expect(content.filter(({ type }) => type === "image")).toHaveLength(1);
   });
 
-  test("S2-31 a Python that never answers is an error after 15 s, and held nobody else up", async () => {
+  test("S2-31 a Python that never answers is an error after 15 s, and does not delay other sessions", async () => {
     const { isError, text } = await hangingProbe;
     expect(isError).toBe(true);
     expect(text).toContain("did not answer within 15 s");

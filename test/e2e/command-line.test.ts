@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { programPath, temporaryDataDir } from "../support/program.ts";
 
-/** Runs the program to its end. */
+/** Runs the program until it exits. */
 function cellwright(
   args: string[],
   { cwd, env = {}, dataDir = temporaryDataDir() }: { cwd?: string; env?: object; dataDir?: string } = {},
@@ -88,7 +88,7 @@ describe("cellwright", () => {
     expect(stdout).toMatch(/ok {4}Isolation.*Deno/);
   });
 
-  test("clean asks first, and removes only what is ours", async () => {
+  test("clean asks first, and removes only Cellwright's folders", async () => {
     const dataDir = temporaryDataDir();
     await writeFile(join(dataDir, "mine.txt"), "mine");
     await cellwright(["run", "-c", "open('a.txt', 'w').write('hi');"], { dataDir });
@@ -111,7 +111,7 @@ describe("cellwright", () => {
 });
 
 describe("cellwright env", () => {
-  test("list shows the managed environment that is not there yet, and the command for it", async () => {
+  test("list shows the managed environment that does not exist yet, and the command for it", async () => {
     const { code, stdout } = await cellwright(["env", "list"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\* managed +managed +not ready/);
@@ -125,9 +125,9 @@ describe("cellwright env", () => {
     expect(stderr).not.toContain("    at ");
   });
 
-  test("remove of what is not there is a sentence", async () => {
+  test("removing an unknown environment is explained in a sentence", async () => {
     const { code, stderr } = await cellwright(["env", "remove", "nothing"]);
     expect(code).toBe(1);
-    expect(stderr).toContain("Cellwright made no environment `nothing`. `cellwright env create` makes one.");
+    expect(stderr).toContain("There is no managed environment `nothing`. `cellwright env create` creates one.");
   });
 });

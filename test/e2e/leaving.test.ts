@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { describe, expect, test } from "vitest";
 import { descendants, isAlive, programPath, startHttp, temporaryDataDir, until } from "../support/program.ts";
 
-/** The program spoken to line by line, to see exactly what is on its stdout. */
+/** The program driven line by line, to see exactly what is on its stdout. */
 async function startRaw(dataDir = temporaryDataDir()) {
   const child = spawn(process.execPath, [programPath, "--data-dir", dataDir], { stdio: ["pipe", "pipe", "pipe"] });
   const lines: string[] = [];

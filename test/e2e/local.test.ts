@@ -48,7 +48,7 @@ describeWith("localKernels", "local Python and bash", () => {
     for (const cleanUp of cleanUps) await cleanUp();
   });
 
-  test("what a cell says last before it ends its own process is told, each time", async () => {
+  test("the last output of a cell that ends its own process is shown, each time", async () => {
     let session_id: string | undefined;
     for (let round = 0; round < 12; round += 1) {
       const code = `import os\nprint('words ${round}', flush=True)\nos._exit(1)`;
@@ -112,27 +112,27 @@ describeWith("localKernels", "local Python and bash", () => {
     expect(again.text).toContain("was ignored");
   });
 
-  test("an environment that is not there is an error that says what to do", async () => {
+  test("an unknown environment is an error that says what to do", async () => {
     const reply = await client.run("1", { env: "nowhere" });
     expect(reply.isError).toBe(true);
     expect(reply.text).toContain("nowhere");
     expect(reply.text).toContain("list_environments");
   });
 
-  test("an environment that is not there is an error for a shell, too, which needs none otherwise", async () => {
+  test("an unknown environment is an error for a shell, too, which otherwise needs none", async () => {
     const reply = await client.run("echo hello", { language: "bash", env: "nowhere" });
     expect(reply.isError).toBe(true);
     expect(reply.text).toContain("There is no environment `nowhere`");
     expect((await client.run("echo hello", { language: "bash" })).text).toContain("hello");
   });
 
-  test("input() is refused with a sentence where nobody can be asked", async () => {
+  test("input() is refused with a sentence if the client cannot ask the user", async () => {
     const { text, execution } = await client.run("input('Your name? ')");
     expect(execution.status).toBe("error");
     expect(text).toContain("variables");
   });
 
-  // The process ids of the first one's zygote mean nothing in the second: a session forked from it was never ready.
+  // The process ids of the first one's zygote are invalid in the second: a session forked from it was never ready.
   test.skipIf(!canMakeNamespace)(
     "a program in another process namespace works with the same data folder (needs the right to make one)",
     async () => {
@@ -187,7 +187,7 @@ describeWith("localKernels", "local kernels and the end of the server", () => {
     const folder = mkdtempSync(join(tmpdir(), "cellwright-wheels-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     writeFileSync(join(folder, thing.file), thing.data);
-    // Elsewhere than the repository: programs from where files are exported to are not used, and uv is one of them.
+    // Not the repository: programs in the export folder are not used, and uv is one of them.
     const args = [...local, "--package-dir", folder, "--files-dir", folder];
     const own = await startStdio({ args, env: { ...bareEnv, PIP_NO_INDEX: "1" } });
     const { session_id } = (await own.run("echo ready", { language: "bash" })).execution;

@@ -10,7 +10,7 @@ import { describeWith } from "../support/requirements.ts";
 const run = promisify(execFile);
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 
-/** A network namespace without any interface: what the program does there, it does offline. */
+/** A network namespace without any interface, so that the program is offline. */
 const offline = ["--dev-bind", "/", "/", "--unshare-net"];
 
 describeWith("bubblewrap", "the package as users get it", (bwrap) => {

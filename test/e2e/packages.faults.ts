@@ -11,7 +11,7 @@ import { programPath, startStdio, temporaryDataDir } from "../support/program.ts
 import { describeWith } from "../support/requirements.ts";
 
 const run = promisify(execFile);
-/** A minute where nothing else runs, and where all of it has to be fetched. */
+/** A minute on an idle machine, including all downloads. */
 const INSTALL_MS = 400_000;
 
 describeWith("index", "packages from the index", () => {
@@ -88,7 +88,7 @@ answer`;
       expect((await installing).isError).toBe(false);
       expect((await client.run(`import tabulate\n${probe("after")}`, { session_id })).text).toContain("refused");
       expect(reached).toEqual([]);
-      // The control: the same fetch in the same runtime, with the wall taken away.
+      // The control: the same fetch in the same runtime, without the protection.
       const control = ["eval", `console.log(await fetch('${url}/control').then((r) => r.text()))`];
       expect((await run(findSources().denoFile, control)).stdout).toBe("reached\n");
     },

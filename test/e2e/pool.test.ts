@@ -27,7 +27,7 @@ async function readStatus(client: TestClient): Promise<Status> {
   return JSON.parse(content?.text ?? "");
 }
 
-/** The port of the one cell that runs, once it has got there: before that it can be stopped and nothing is lost. */
+/** The port of the one running cell, once it was sent: before that it can be stopped without a loss. */
 async function runningOn(client: TestClient): Promise<string> {
   let found: string | undefined;
   await until("the cell to run", async () => {
@@ -162,7 +162,7 @@ display(Picture())`;
     const port = Number(await portOf(client, session_id));
     const victim = pool.backend(port);
     process.kill(victim, "SIGKILL");
-    // The last of its threads takes its connections with it, a moment after the process looks dead.
+    // The last thread closes the connections a moment after the process looks dead.
     await until("the end of it", async () => (await answers(port)) === "nobody" || isReplaced(port, victim));
     const next = await client.run("'lost' in globals()", { session_id });
     expect(next.text).toContain("False");

@@ -27,7 +27,7 @@ async function kernelsOf({ url, token }: TestJupyterServer): Promise<string[]> {
   return ((await answer.json()) as { id: string }[]).map(({ id }) => id);
 }
 
-/** Runs the program to its end. */
+/** Runs the program until it exits. */
 function cellwright(args: string[], env: Record<string, string> = {}) {
   const all = [programPath, "--data-dir", temporaryDataDir(), ...args];
   const options = { env: programEnv(env) };
@@ -137,10 +137,10 @@ describeWith("jupyterServer", "sessions on a Jupyter server", (python) => {
     expect(left.length).toBeLessThan(2);
   });
 
-  test("the death of a kernel is told once, and the next cell has a fresh one", async () => {
+  test("the death of a kernel is reported once, and the next cell has a fresh one", async () => {
     const client = await startStdio(at(jupyter));
     const { session_id } = (await client.run("kept = 41")).execution;
-    // What it printed has reached us: before that, some of it is only in the process that dies.
+    // Its output has arrived: before that, some of it is only in the dying process.
     const heard = ({ message = "" }) => {
       if (message.includes("last words")) void client.call("write_file", { session_id, path: "heard", content: "" });
     };
@@ -162,7 +162,7 @@ os._exit(3)`;
     const kernel = ["--kernel", "jupyter", "--jupyter-url"];
     const wrong = [
       { args: [...kernel, url], env: { JUPYTER_TOKEN: "wrong-token-0123" }, says: "refuses the token (403)" },
-      { args: [...kernel, url], env: {}, says: "wants a token, and none was given (403)" },
+      { args: [...kernel, url], env: {}, says: "requires a token, and none is set (403)" },
       { args: [...kernel, `${url}/lab`], env: { JUPYTER_TOKEN: token }, says: "does not answer as a Jupyter server" },
       { args: [...kernel, `http://127.0.0.1:${port}`], env: {}, says: "cannot be reached: nothing listens there" },
     ];

@@ -25,7 +25,7 @@ async function errorOf(response: Response) {
   return { status: response.status, code: error.code, message: error.message };
 }
 
-/** A raw connection: sends what it is told, keeps what it gets. */
+/** A raw connection: sends the given bytes, keeps what it receives. */
 async function dial(port: number) {
   const socket = connectSocket(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
@@ -40,7 +40,7 @@ async function dial(port: number) {
 }
 
 describe("a request is answered", () => {
-  test("for its health, whoever asks, without a secret", async () => {
+  test("for its health without a token, and without a secret", async () => {
     const { port } = await startHttp(createWorld({ options: { authToken: ["ann=hush"] } }));
     const response = await fetch(`http://127.0.0.1:${port}/healthz`);
     expect(response.status).toBe(200);
@@ -240,7 +240,7 @@ describe("a body", () => {
     expect(long.received()).toMatch(/^HTTP\/1.1 408 /);
   });
 
-  test("and headers that trickle in are given up on", async () => {
+  test("and headers that arrive too slowly time out", async () => {
     const { port, url } = await startHttp(createWorld(), { limits: { headersMs: 300, requestMs: 600 } });
     const headers = await dial(port);
     headers.socket.write("POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: ");
@@ -290,7 +290,7 @@ test("a taken port is said where it was asked for", async () => {
   await expect(startHttp(createWorld({ options: { port } }))).rejects.toThrow(`Port ${port} of 127.0.0.1 is in use`);
 });
 
-test("who does not listen any more still answers what was asked before", async () => {
+test("after it stops listening, earlier requests are still answered", async () => {
   let asked!: (answer: () => void) => void;
   const question = new Promise<() => void>((resolve) => {
     asked = resolve;

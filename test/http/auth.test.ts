@@ -180,7 +180,7 @@ describe("names", () => {
     },
   );
 
-  test("listening everywhere does not make every name ours", () => {
+  test("listening on all addresses does not allow every Host", () => {
     const everywhere = createHostCheck({ host: "0.0.0.0", allowedHosts: [] });
     expect(everywhere(request({ host: "0.0.0.0:8000" }))).toContain("not allowed");
   });

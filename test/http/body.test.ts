@@ -6,7 +6,7 @@ import { createBodyReader, HttpError } from "../../src/http/body.ts";
 
 const MAX = 1024 * 1024;
 
-/** A server that reads bodies and answers when it is told to; what it refuses it answers at once. */
+/** A server that reads bodies and answers when the test says so; refusals are sent at once. */
 async function start() {
   const readBody = createBodyReader(MAX);
   const waiting: ServerResponse[] = [];
@@ -30,7 +30,7 @@ async function start() {
   });
   const { port } = server.address() as AddressInfo;
 
-  /** Sends one and waits until it has been read, or refused. */
+  /** Sends a body and waits until it was read, or refused. */
   const send = async (owner: string, bytes: number) => {
     const outcome = new Promise<"read" | number>((resolve) => {
       tell = resolve;

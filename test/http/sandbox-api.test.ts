@@ -66,7 +66,7 @@ async function startApi({
   return { url, send, post, run, sessions, store, backends };
 }
 
-/** A cell that shows just these. */
+/** A cell that shows exactly these outputs. */
 async function showing(...events: ExecutionEvent[]): Promise<Reply> {
   const provider = createHandProvider();
   const { run } = await startApi({ provider });
@@ -135,7 +135,7 @@ describe("a request", () => {
     }
   });
 
-  test("without code is told so", async () => {
+  test("without code is refused with the reason", async () => {
     const { post } = await startApi();
     for (const body of [{ code: "" }, { code: " \n" }, {}, { code: null }]) {
       expect(await post("/jupyter_sandbox", body)).toEqual({
@@ -201,7 +201,7 @@ describe("a request", () => {
     }
   });
 
-  test("whose client goes away stops its cell, and what was lost by that is told to the next one", async () => {
+  test("whose client disconnects stops its cell, and the next reply reports the loss", async () => {
     const provider = createHandProvider();
     const { send, run, sessions } = await startApi({ provider });
     const gone = new AbortController();
@@ -265,7 +265,7 @@ describe("a reply", () => {
 });
 
 describe("/clear_session", () => {
-  test("ends the session and what ran in it; the next request begins anew", async () => {
+  test("ends the session and its cells; the next request starts a new one", async () => {
     const { run, post, sessions } = await startApi();
     await run("count");
     const [session] = sessions.opened("local");
@@ -278,7 +278,7 @@ describe("/clear_session", () => {
     expect((await running).status).toBe("error");
   });
 
-  test("of what is not there is fine", async () => {
+  test("of an unknown session succeeds", async () => {
     const { post, sessions } = await startApi();
     expect(await post("/clear_session", { session_id: "nobody" })).toEqual({ status: "success" });
     expect(await sessions.list("local")).toEqual([]);
@@ -361,7 +361,7 @@ describe("a page in a browser", () => {
   });
 });
 
-/** The cell that runs in the only session, once there is one. */
+/** The cell that runs in the only session, once it exists. */
 async function runningCell(sessions: Sessions) {
   const cell = () => sessions.opened("local")[0]?.run();
   await until("a cell to run", () => cell()?.phase === "running");

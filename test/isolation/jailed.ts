@@ -1,4 +1,4 @@
-/** Ways to run a Python script: in a jail after a fork, in one that a launcher makes, and with no walls for comparison. */
+/** Ways to run a Python script: in a jail after a fork, in one that a launcher creates, and unjailed as the control. */
 
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -31,13 +31,13 @@ export interface WayOptions {
   env?: Record<string, string>;
   /** A folder that this test may fill, and every user may enter. */
   folder: string;
-  /** A folder of which the parent has a descriptor open. */
+  /** A folder of which the parent process has an open descriptor. */
   leave?: string;
-  /** Whether to do without a system call that older systems do not have. */
+  /** Whether to simulate the lack of a system call that older systems do not have. */
   oldSystem?: boolean;
 }
 
-/** Runs a program and does not mind how it ends. */
+/** Runs a program; any exit status is accepted. */
 export async function outcome(command: string[], env: Record<string, string> = {}): Promise<Ran> {
   const [program = "", ...args] = command;
   return run(program, args, { env: { PATH: process.env.PATH ?? "", ...env }, timeout: 150_000 }).then(
@@ -52,7 +52,7 @@ export function forkedCommand(script: string, args: string[], options: WayOption
   const file = join(folder, `request-${randomBytes(6).toString("hex")}.json`);
   const program = readableByAll(join(import.meta.dirname, "forked.py"), folder);
   const host = readableByAll(jailHostDir, folder);
-  // It mounts files of ours as well.
+  // It also mounts files of this repository.
   const policy: Jail = JSON.parse(JSON.stringify(jail).replaceAll(jailHostDir, host));
   const request = {
     host,
@@ -66,7 +66,7 @@ export function forkedCommand(script: string, args: string[], options: WayOption
   return [python, "-B", program, file];
 }
 
-/** A copy of a file or folder of ours for tests that become another user: a home folder of mode 700 keeps that user out. */
+/** A copy of a file or folder for tests that become another user, who cannot enter a home folder of mode 700. */
 export function readableByAll(path: string, folder: string): string {
   const copy = join(folder, basename(path));
   cpSync(path, copy, { recursive: true });

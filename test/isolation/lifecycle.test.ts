@@ -15,8 +15,8 @@ import { forkedCommand } from "./jailed.ts";
 const python = testPython("debian");
 
 /**
- * Does what it is told: `raise N`, `exit N`, `daemon`; and says `interrupted` upon SIGINT. It waits for both at once: in a
- * read alone, Python would not hear a signal that came just before it.
+ * Follows commands: `raise N`, `exit N`, `daemon`; prints `interrupted` on SIGINT. It waits for both at once: in a plain
+ * read, Python would miss a signal that arrived just before it.
  */
 const script = `
 import os, select, signal
@@ -70,7 +70,7 @@ describeWithIsolations("a jailed program", (isolation) => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Who gets SIGINT, who SIGKILL, and what was started. */
+  /** Which process gets SIGINT, which SIGKILL, and the started child. */
   const ways = {
     "after a fork": async () => {
       const request = forkedCommand(join(jail.workingDir, "script.py"), [], { python, jail, folder });
@@ -110,7 +110,7 @@ describeWithIsolations("a jailed program", (isolation) => {
 
     test("gets SIGINT and goes on, and its exit code is passed on", async () => {
       const { say, interrupt, tell, exited } = await begin();
-      // Many rounds: each arrives while its receiver is about to wait for the next one.
+      // Many rounds: each signal arrives while its receiver is about to wait for the next one.
       for (let time = 0; time < 500; time += 1) {
         process.kill(interrupt, "SIGINT");
         expect(await say()).toBe("interrupted");
@@ -132,7 +132,7 @@ describeWithIsolations("a jailed program", (isolation) => {
       expect(await say()).toBe("orphans left");
       tell("daemon");
       expect(await say()).toBe("daemon left");
-      // Who lost their parents are reaped a moment later.
+      // Orphans are reaped a moment later.
       await expect.poll(async () => (await familyOf(kill)).length).toBe(before + 1);
       const family = await familyOf(kill);
       expect(family.length).toBeGreaterThan(2);
@@ -165,7 +165,7 @@ describeWithIsolations("a jailed program", (isolation) => {
     await new Promise((resolve) => child.once("exit", resolve));
   });
 
-  // Without namespaces there is no mount that could fail: what is not there is not granted.
+  // Without namespaces no mount can fail: missing files are not granted.
   const impossible = isolation.tier === "namespaces" ? [{ from: "/nonexistent", at: "/x" }] : [];
   test.each(impossible)("a jail that cannot be built is said, and nothing is run", async (mount) => {
     const impossible: Jail = { ...jail, readOnly: [mount] };
@@ -180,7 +180,7 @@ describeWithIsolations("a jailed program", (isolation) => {
   });
 });
 
-/** A zombie is not, though whoever inherited it has not looked yet. */
+/** A zombie counts as dead, even if its parent has not reaped it yet. */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "latin1"));

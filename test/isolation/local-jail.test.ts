@@ -74,12 +74,12 @@ describe("the policy of a local kernel", () => {
     for (const pinned of [dirname(environment), dirname(dirname(environment))]) {
       expect(readWrite).toContainEqual({ from: pinned, at: pinned });
     }
-    // The same by another name.
+    // The same under another name.
     const link = join(folder, "link");
     symlinkSync(workspaceDir, link);
     const linked = await policy({ workspaceDir: link, workspaceInPlace: true, environmentPaths: [environment] });
     expect(linked.readOnly).toContainEqual({ from: environment, at: join(link, "envs/deep/one") });
-    // And our own program, in a folder that is being worked on.
+    // And this program, in a folder that is being worked on.
     const root = join(import.meta.dirname, "../..");
     const own = await policy({ workspaceDir: root, workspaceInPlace: true });
     expect(own.readOnly).toContainEqual({ from: join(root, "src"), at: join(root, "src") });

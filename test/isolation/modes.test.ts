@@ -8,7 +8,7 @@ import { describeWithIsolations } from "../support/isolations.ts";
 import { forked, spawned } from "./jailed.ts";
 
 const python = "/usr/bin/python3";
-/** Says of each way what it was refused with, or that it was done. */
+/** Reports for each way how it was refused, or that it succeeded. */
 const script = `
 import json, os, socket, sys
 own, other, listener = sys.argv[1:]
@@ -63,7 +63,7 @@ describeWithIsolations("a jail that is shown a folder of the user's", (isolation
       writeFileSync(program, script);
       const server = createServer().listen(join(shown, "socket"));
       const hasNamespaces = isolation.tier === "namespaces";
-      // A bubblewrap alone judges no connections: they are all refused then.
+      // Bubblewrap alone has no gate: all connections are refused.
       const jail = await localJail({
         isolation,
         environmentPaths: [],

@@ -61,7 +61,7 @@ def connect_to_loopback():
 
 
 def connect_to_abstract_socket():
-    # Some versions of Node take the whole field for the name.
+    # Some versions of Node treat the whole field as the name.
     for name in (target["abstractName"], target["abstractName"].ljust(107, "\0")):
         with socket.socket(socket.AF_UNIX) as connection:
             if connection.connect_ex("\0" + name) == 0:
@@ -95,7 +95,7 @@ def change_environment():
 
 
 def replace_environment():
-    """Move a folder above it away, and put another in its place."""
+    """Move a parent folder away, and put another in its place."""
     os.rename(target["movableDir"], target["movableDir"] + "-away")
     os.rename(target["movableDir"] + "-away", target["movableDir"])
 
@@ -114,7 +114,7 @@ def write_below_proc():
             continue
         paths = [os.path.join(folder, file) for folder, _, files in os.walk("/proc/" + name) for file in files]
         for path in paths + ["/proc/" + name]:
-            # A device there is the one that takes everything.
+            # A device there is /dev/null.
             if os.access(path, os.W_OK) and not stat.S_ISCHR(os.stat(path).st_mode):
                 return
     raise OSError("nothing can be written")
@@ -149,7 +149,7 @@ def open_packet_socket():
 def type_into_terminal():
     import pty
 
-    # Without a right to, or without a controlling terminal, it fails in other ways than the filter does.
+    # Without the permission, or without a controlling terminal, it fails in other ways than by the filter.
     main, other = pty.openpty()
     if libc.ioctl(other, ctypes.c_ulong(0x5412), b"x") < 0 and ctypes.get_errno() == 1:
         with open("/proc/self/status") as status:

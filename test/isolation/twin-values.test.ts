@@ -8,7 +8,7 @@ import * as tables from "../../src/isolation/seccomp/calls.ts";
 import { NEW_NAMESPACE } from "../../src/isolation/seccomp/seccomp.ts";
 import { describeWith } from "../support/requirements.ts";
 
-/** What both languages have to know, as the Python files say it. */
+/** Constants that both languages need, as the Python files define them. */
 const SCRIPT = `
 import json, sys, types
 package = types.ModuleType("_cellwright_jail")

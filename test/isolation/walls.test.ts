@@ -13,12 +13,12 @@ import { bare, forked, forkedCommand, outcome, readableByAll, spawned, type Way 
 
 const isRoot = process.getuid?.() === 0;
 const python = testPython("debian");
-/** As in a container: what a filter of the machine's refuses is not ours to refuse. */
+/** As in a container: calls that the machine's own filter refuses are not tested. */
 const isFiltered = process.platform === "linux" && /^Seccomp:\s+2/m.test(readFileSync("/proc/self/status", "utf8"));
 
 describeWithIsolations("code in a jail", (isolation) => {
   const hasNamespaces = isolation.tier === "namespaces";
-  // What is forked does not need bubblewrap.
+  // A fork does not need bubblewrap.
   const ways = hasNamespaces && isolation.launcher.kind === "python" ? [spawned] : [forked, spawned];
   const folder = mkdtempSync(join(tmpdir(), "cellwright-walls-"));
   const secret = randomBytes(8).toString("hex");
@@ -26,14 +26,14 @@ describeWithIsolations("code in a jail", (isolation) => {
   const sharedMemoryFile = `/dev/shm/cellwright-${secret}`;
   const sharedMemoryKey = randomInt(1, 2 ** 30);
   const workspaceDir = join(folder, "project");
-  // An environment in the user's own folder, two levels down: outside the jail it is code that we run.
+  // An environment in the user's own folder, two levels down: its code also runs outside the jail.
   const movableDir = join(workspaceDir, "envs");
   const environmentDir = join(movableDir, "one");
   const hiddenDir = join(workspaceDir, "data");
   const tmpDir = join(folder, "tmp");
   const asksDir = join(folder, "asks");
   const openDir = join(workspaceDir, "open");
-  // Without namespaces /dev/shm is the machine's: what is there by a known name can be opened, but not be listed.
+  // Without namespaces /dev/shm is the machine's: files can be opened by their exact name, but not listed.
   const leftOpen = hasNamespaces ? [] : ["read_flag_in_memory"];
   const servers = [createServer(), createServer()];
   const probes = join(folder, "probes/probes.py");
@@ -79,7 +79,7 @@ describeWithIsolations("code in a jail", (isolation) => {
     const ran = await way.run(probes, [targets], { python, jail, folder, leave: folder, env: { SECRET: secret } });
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const verdicts = JSON.parse(ran.stdout);
-    // The environment of a fork's parent is a zygote's, which has no secrets in it.
+    // The environment of a fork's parent is a zygote's, which contains no secrets.
     if (way === forked) verdicts.read_secret_of_environment = "refused: not the jail's business";
     return verdicts;
   };
@@ -87,7 +87,7 @@ describeWithIsolations("code in a jail", (isolation) => {
   test("reaches nothing of what the same code reaches without one", async () => {
     const without = Object.entries(await probe(bare));
     const reachable = without.filter(([, verdict]) => verdict === "reached").map(([name]) => name);
-    // What this machine refuses to everybody proves nothing about the jail.
+    // What this machine refuses to every process proves nothing about the jail.
     const shut = without.filter(([, verdict]) => verdict !== "reached").map(([name]) => name);
     const mayBeShut = [
       ...["use_io_uring", "open_cipher_socket", "open_packet_socket"],
@@ -198,7 +198,7 @@ print("worked")`;
     });
   });
 
-  test("a Python that can jail its forks is told from one that cannot", async () => {
+  test("a Python that can jail its forks is distinguished from one that cannot", async () => {
     expect(await probeForkJail(python, isolation)).toBeUndefined();
     expect(await probeForkJail("/nonexistent/python", isolation)).toContain("/nonexistent/python");
   });

@@ -14,7 +14,7 @@ beforeEach(() => {
   balancer = new Balancer(ports, { coolDownMs: COOL_DOWN_MS, now: () => now });
 });
 
-/** A request from its beginning to its end. */
+/** A request from start to end. */
 function request(sessionId: string, verdict: "succeeded" | "failed" = "succeeded", name = choose(sessionId)): string {
   const use = balancer.begin(sessionId, name);
   use[verdict]();
@@ -204,18 +204,18 @@ describe("draining", () => {
     expect(["e", "f", "g", "h"].map((id) => request(id))).toContain("18901");
   });
 
-  test("nobody is sent to a drained backend because the others are out", () => {
+  test("no session is sent to a drained backend because the others are out", () => {
     balancer.drain("18901", true);
     for (const name of ["18902", "18903", "18904"]) fail(name);
     expect(choose("a")).not.toBe("18901");
   });
 
-  test("when all are drained there is none for a new session", () => {
+  test("when all are drained, a new session gets none", () => {
     for (const name of ports) balancer.drain(name, true);
     expect(balancer.choose("a")).toBeUndefined();
   });
 
-  test("what is not there cannot be drained", () => {
+  test("an unknown backend cannot be drained", () => {
     expect(balancer.drain("1", true)).toBe(false);
   });
 });
@@ -253,7 +253,7 @@ describe("status", () => {
   });
 });
 
-test("whatever happens, a call finds a backend, counts stay right, and nobody new goes to one that is out", () => {
+test("whatever happens, a call finds a backend, counts stay right, and no new session goes to one that is out", () => {
   const step = fc.record({
     session: fc.integer({ min: 0, max: 5 }),
     verdict: fc.constantFrom("succeeded", "failed", "none"),
@@ -272,7 +272,7 @@ test("whatever happens, a call finds a backend, counts stay right, and nobody ne
         if (!name) return;
         const use = subject.begin(`s${session}`, name);
         const isTrial = subject.isOut(name);
-        // All may have been out and reset; else only a trial goes to one that was out.
+        // All may have been out and reset; otherwise only a trial goes to one that was out.
         if (wasOut.size < ports.length && wasOut.has(name)) expect(isTrial).toBe(true);
         const end = () => {
           if (verdict !== "none") use[verdict]();

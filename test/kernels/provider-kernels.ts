@@ -14,14 +14,14 @@ export interface TestKernel {
   kernel: Kernel;
   /** The session's files, as tools see them. */
   workspace: Workspace;
-  /** Where they are on this machine, if they are. */
+  /** Their local path, if they are on this machine. */
   workspaceDir: string;
   runDir: string;
 }
 
 export interface ProviderKernels {
   provider(): Promise<KernelProvider>;
-  /** A kernel in a session of its own. */
+  /** A kernel in a separate session. */
   start(spec?: Partial<KernelSpec>, options?: Pick<StartOptions, "progress">): Promise<TestKernel>;
 }
 
@@ -33,10 +33,10 @@ export function builtFrom(options: Partial<Options> | (() => Promise<Partial<Opt
   };
 }
 
-/** Of all providers: cgroups go by a session's name, so that two sessions of one name would end together. */
+/** Unique across providers: cgroups are named after sessions, so two of the same name would end together. */
 let sessions = 0;
 
-/** Kernels of one provider, opened when the first is wanted. All of it is gone after the test file. */
+/** Kernels of one provider, created on first use. Everything is removed after the test file. */
 export function providerKernels(
   open: (dataDir: string) => Promise<KernelProvider>,
   /** The user's folder for all sessions. */

@@ -5,7 +5,7 @@ import { clientKinds, connect, createWorld, startHttp, textOf } from "./support.
 
 const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
 
-/** An older client, by hand: one request at a time, and what comes back as it is. */
+/** A legacy client, written by hand: one request at a time, with raw responses. */
 async function initialize(url: URL, token?: string) {
   const authorization: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   const send = (message: object, more: Record<string, string> = {}, signal?: AbortSignal) =>
@@ -112,7 +112,7 @@ describe("a client that vanishes in mid-call", () => {
     client.call("block", { tag: "gone" }).catch(() => {});
     await until(() => world.seen.began.length > 0);
     client.vanish();
-    // Whoever connects afterwards is served after the server has seen the other one go.
+    // Later connections are served after the server has noticed that the other one is gone.
     await fetch(new URL("/healthz", server.url));
     world.seen.release("gone");
     await until(() => world.seen.ended.includes("gone"));
@@ -228,7 +228,7 @@ describe("an older client", () => {
     await stream.body?.cancel();
   });
 
-  test("is let in at the limit at the cost of whoever has most and uses it least", async () => {
+  test("is accepted at the limit: the owner with the most connections loses its least recently used one", async () => {
     const options = { authToken: ["ann=token-of-ann", "bob=token-of-bob"] };
     const { url } = await startHttp(createWorld({ options }), { legacy: { max: 3 } });
     const bob = await initialize(url, "token-of-bob");
@@ -241,7 +241,7 @@ describe("an older client", () => {
     expect([await status(bob), await status(old), await status(newest)]).toEqual([200, 200, 200]);
   });
 
-  test("is told to come back later when all others are at work", async () => {
+  test("is refused with retry-after when all others are busy", async () => {
     const world = createWorld();
     const { url } = await startHttp(world, { legacy: { max: 1 } });
     const busy = await initialize(url);
@@ -253,7 +253,7 @@ describe("an older client", () => {
   });
 });
 
-test("answers start at once, and say that nobody should hold them back", async () => {
+test("answers start at once, and tell proxies not to buffer them", async () => {
   const world = createWorld();
   const { url } = await startHttp(world);
   const client = await initialize(url);

@@ -42,7 +42,7 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
     expect(await client.read(uri)).toMatchObject({ uri, text: "<b>hi</b>" });
   });
 
-  test("what is not there, not ours or not a file is refused as wrong parameters", async () => {
+  test("a missing, foreign or non-regular file is refused as wrong parameters", async () => {
     const { client, sessions, store } = await start();
     const session = await sessions.create("local");
     const foreign = await sessions.create("somebody");
@@ -77,7 +77,7 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
     );
   });
 
-  test("changes by a tool and by a cell are told to who watches, and nobody else's", async () => {
+  test("subscribers are notified of changes by a tool and by a cell, of their own sessions only", async () => {
     const { client, sessions } = await start();
     const id = textOf(await client.call("write", { path: "a.txt", text: "1" }));
     const notices = await client.watch(fileUri(id, "a.txt"));

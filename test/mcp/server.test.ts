@@ -122,7 +122,7 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
     expect(textOf(await client.call("echo", { text: "after" }))).toContain("after");
   });
 
-  test("progress is sent to who asks, rising", async () => {
+  test("progress is sent if requested, increasing", async () => {
     const world = createWorld();
     const client = await connect(kind, await start(wire, world));
     const progress: { progress: number; message?: string }[] = [];
@@ -134,7 +134,7 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
     expect(progress[1]?.progress).toBeGreaterThan(progress[0]?.progress ?? Number.NaN);
   });
 
-  test("prints are sent as log messages to who asks for that level", async () => {
+  test("prints are sent as log messages if the client requests that level", async () => {
     const world = createWorld();
     const client = await connect(kind, await start(wire, world));
     world.seen.release("unasked", "a", "b");
@@ -168,7 +168,7 @@ describe.each(combinations)("$kind over $wire", ({ kind, wire }) => {
 });
 
 describe("a server", () => {
-  test("prepares for a first cell only once somebody has been answered", async () => {
+  test("prepares for a first cell only after the first answer", async () => {
     const order: string[] = [];
     const world = createWorld({ onFirstUse: () => order.push("first use") });
     const { toServer, fromServer } = startStdio(world);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { connect, createWorld, MB, startStdio, textOf } from "./support.ts";
 
-/** Both ends of the pipes, by hand. */
+/** Both ends of the pipes. */
 function start(options = {}) {
   const world = createWorld({ options });
   const { toServer, fromServer, connection } = startStdio(world);
@@ -108,7 +108,7 @@ test("cancelling before, twice, after and what never was changes nothing else", 
 });
 
 describe("the end of a connection", () => {
-  test("by the client: running calls are aborted, and who waits is told", async () => {
+  test("by the client: running calls are aborted, and `closed` resolves", async () => {
     const { toServer, connection, send, seen } = start();
     send({ id: 1, method: "tools/call", params: { name: "block", arguments: { tag: "running" } } });
     await until(() => seen.began.length > 0);
@@ -124,7 +124,7 @@ describe("the end of a connection", () => {
     expect(answers.map((one) => one.id)).toEqual(["init", 1]);
   });
 
-  test("by a pipe that nobody reads any more", async () => {
+  test("by a pipe that is not read any more", async () => {
     const { fromServer, connection, toServer } = start();
     await until(() => fromServer.readableFlowing === true);
     fromServer.destroy(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));

@@ -27,16 +27,16 @@ import { openMemoryStore } from "../support/memory-store.ts";
 
 export const MB = 1024 * 1024;
 
-/** What the test tools noted about the calls they got. */
+/** What the test tools recorded about their calls. */
 export interface Seen {
   began: string[];
   aborted: string[];
   ended: string[];
-  /** Lets calls of `block` go on, those that wait and those to come. */
+  /** Releases calls of `block`, waiting and future ones. */
   release(...tags: string[]): void;
 }
 
-/** A server over a fake kernel, with tools that show what reaches a tool. */
+/** A server over a fake kernel, with tools that show what they receive. */
 export function createWorld({
   options: changed,
   ...rest
@@ -175,7 +175,7 @@ function testTools(seen: Seen, opened: ReturnType<typeof createGates>["opened"])
   ];
 }
 
-/** The world's HTTP server on a port of its own. */
+/** The HTTP server of this setup, on its own port. */
 export async function startHttp(
   world: Pick<World, "createServer" | "options" | "log"> & { sessions?: Sessions },
   { limits, ...route }: Partial<McpRouteParts> & Pick<HttpAppParts, "limits"> = {},
@@ -193,7 +193,7 @@ export async function startHttp(
   return { url: new URL("/mcp", url), port, close: () => app.close() };
 }
 
-/** The world on two streams, as a client sees them. */
+/** The server of this setup on two streams, as a client sees them. */
 export function startStdio(world: { createServer: ServerFactory; options: Options; log: World["log"] }) {
   const toServer = new PassThrough();
   const fromServer = new PassThrough();
@@ -211,7 +211,7 @@ export const clientKinds = ["v1", "v2 legacy", "v2 modern"] as const;
 export const wires = ["stdio", "http"] as const;
 export type ClientKind = (typeof clientKinds)[number];
 
-/** One face for three clients. */
+/** One interface for three clients. */
 export interface TestClient {
   era: "legacy" | "modern";
   v1?: ClientV1;
@@ -222,11 +222,11 @@ export interface TestClient {
   resources(): Promise<{ uri: string; name: string; mimeType?: string; size?: number }[]>;
   templates(): Promise<string[]>;
   read(uri: string): Promise<{ uri: string; mimeType?: string; text?: string; blob?: string }>;
-  /** Notices that came in so far, `list` or the URI that was updated. */
+  /** Notifications received so far, `list` or the URI that was updated. */
   watch(uri: string): Promise<string[]>;
-  /** Asks for log messages; they come into the list. */
+  /** Requests log messages; they are added to the list. */
   logs(level: "info" | "warning"): Promise<{ logger?: string; data: unknown }[]>;
-  /** Leaves without a goodbye, as a killed process does. */
+  /** Disconnects without closing, as a killed process does. */
   vanish(): void;
   close(): Promise<void>;
 }

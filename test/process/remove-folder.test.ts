@@ -16,7 +16,7 @@ test("a folder is removed though a cell has closed it, and all in it", async () 
   expect(existsSync(folder)).toBe(false);
 });
 
-test("nothing is removed by way of a link, and what is not there needs no removal", async () => {
+test("nothing is removed through a link, and a missing folder is ignored", async () => {
   const kept = join(base, "kept");
   mkdirSync(kept);
   writeFileSync(join(kept, "file"), "x");

@@ -30,7 +30,7 @@ test("a way that never ends, or leads into files that the kernel makes up, is no
   }
 });
 
-test("what code can change is told by what folders are: other names and links make no difference", () => {
+test("what code can change is decided by the identity of folders: other names and links make no difference", () => {
   const at = ground("work/project/.venv/bin", "outside/bin");
   const reach = new CodeReach({ writable: [join(at, "work")], kept: [join(at, "work/project/.venv")] });
   expect(reach.through(join(at, "outside/bin"))).toBeUndefined();
@@ -39,7 +39,7 @@ test("what code can change is told by what folders are: other names and links ma
   expect(reach.through(join(at, "work/not/yet"))).toBe(join(at, "work"));
   symlinkSync(join(at, "work"), join(at, "alias"));
   expect(reach.through(join(at, "alias/project"))).toBe(join(at, "work"));
-  // A link that code can replace, though it leads to a good place now.
+  // A link that code can replace, although its current target is safe.
   symlinkSync(join(at, "outside"), join(at, "work/link"));
   expect(reach.through(join(at, "work/link/bin"))).toBe(join(at, "work"));
   symlinkSync(join(at, "work/project/.venv"), join(at, "work/venv"));

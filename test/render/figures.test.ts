@@ -30,7 +30,7 @@ const blank = Buffer.from(
   "base64",
 );
 
-const summary = 'plotly figure "Bars": 1 trace\n- bar: 2 points\n(No page of its own: a cell makes 3.)';
+const summary = 'plotly figure "Bars": 1 trace\n- bar: 2 points\n(No HTML page: the limit of a cell is 3.)';
 const figure = { data: [{ type: "bar", y: [1, 2] }], layout: {} };
 const plotly = { "text/plain": summary, "application/vnd.plotly.v1+json": figure, "text/html": "<html>page</html>" };
 
@@ -42,10 +42,12 @@ test("a plotly figure is one picture with a line of words; its JSON and its page
   expect(shape).toEqual(["text", "image", "resource_link", "resource_link", "text"]);
   expect(Buffer.from(images[0]?.data ?? "", "base64").equals(picture)).toBe(true);
   expect(links.map(({ mimeType }) => mimeType)).toEqual(["application/vnd.plotly.v1+json", "text/html"]);
-  expect(text).toMatch(/^before\nplotly figure "Bars": 1 trace\n\(No page of its own: a cell makes 3\.\)\n\[session/);
+  expect(text).toMatch(
+    /^before\nplotly figure "Bars": 1 trace\n\(No HTML page: the limit of a cell is 3\.\)\n\[session/,
+  );
 });
 
-test("a figure that cannot be drawn, or shows nothing, is told in words", async () => {
+test("a figure that cannot be drawn, or is blank, is described in text", async () => {
   for (const draw of [() => undefined, () => ({ bytes: blank }), () => ({ bytes: Buffer.from("none") })]) {
     const { text, images, links } = await renderCell([shown(plotly)], { browser: standIn(draw).browser });
     expect(text).toContain("- bar: 2 points");
@@ -86,7 +88,7 @@ test("that only the beginning of a page is drawn is said", async () => {
   expect(text).toMatch(/^\[picture: the beginning of a page of 100 × 9000\]\n\[session/);
 });
 
-test("of many figures the first and the last are drawn, the others are told", async () => {
+test("of many figures the first and the last are drawn, the others are described", async () => {
   const { browser, asked } = standIn();
   const outputs = Array.from({ length: 14 }, (_, at) =>
     shown({ ...plotly, "text/plain": `figure ${at}\n- trace ${at}` }),

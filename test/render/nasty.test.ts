@@ -25,7 +25,7 @@ const traceback = (depth: number) => [
 ];
 const emoji = "👩‍🚀";
 
-/** Twenty cells that break interpreters, and what a reader must see of each. */
+/** Twenty cells that break interpreters, and what a reply must show of each. */
 const nasty: [name: string, outputs: () => Output[], visible: (string | RegExp)[]][] = [
   [
     "a million lines",

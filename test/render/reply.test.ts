@@ -40,7 +40,7 @@ describe("a cell's reply reads", () => {
     expect(alone.text).toBe(`careful\n1\n[session ${SESSION} · cell 3 · ok · 0.4 s]`);
   });
 
-  test("an exception after output is no error of ours", async () => {
+  test("an exception after output is not an error of the call", async () => {
     const traceback = ["\u001b[31mTraceback\u001b[0m (most recent call last):", "  Cell 3, line 1", "ValueError: bad"];
     const { text, result } = await renderCell([stdout("so far\n"), raised("ValueError", "bad", traceback)], {
       status: "error",
@@ -206,7 +206,7 @@ describe("structured", () => {
     });
   });
 
-  test("is not there unless asked for", async () => {
+  test("is absent unless requested", async () => {
     expect((await renderCell([])).result).not.toHaveProperty("structuredContent");
   });
 
@@ -236,7 +236,7 @@ describe("errors", () => {
     expect(lines).toEqual([]);
   });
 
-  test("a bug is told as such, with its stack in the log only", () => {
+  test("a bug is reported as one, with its stack in the log only", () => {
     const lines: string[] = [];
     const result = renderError(
       new Error("secret detail"),

@@ -84,7 +84,7 @@ export const raised = (name: string, message: string, traceback = [`${name}: ${m
   traceback,
 });
 
-/** A picture with a white ground, a black frame and a red diagonal; or noise, which no encoder makes small. */
+/** A picture with a white background, a black frame and a red diagonal; or noise, which does not compress. */
 export function pixels(width: number, height: number, { noise = false, alpha = 255 } = {}): Uint8Array {
   if (noise) return noisePixels(width * height);
   const data = new Uint8Array(width * height * 4).fill(255);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { createScaler } from "../../src/render/pictures/scaler.ts";
 import { png } from "./support.ts";
 
-/** The thread as it is shipped: compiled. */
+/** The worker thread as shipped: compiled. */
 describe("the picture thread", () => {
   const workerUrl = new URL("../../dist/render/pictures/worker.js", import.meta.url);
 
@@ -18,7 +18,7 @@ describe("the picture thread", () => {
     await scaler.close();
   });
 
-  test("is given up at the deadline", async () => {
+  test("is aborted at the deadline", async () => {
     const scaler = createScaler({ workerUrl, deadlineMs: 30 });
     const large = Buffer.from(png(2_000, 2_000), "base64");
     expect(await scaler.scale({ bytes: large, ...limits })).toBeUndefined();
@@ -50,7 +50,7 @@ describe("the picture thread", () => {
     await scaler.close();
   });
 
-  test("is given up while it draws a page without end, and meanwhile our own thread goes on", async () => {
+  test("is aborted while it draws an endless page, and the main thread is not blocked meanwhile", async () => {
     const blurs = '<filter id="f"><feGaussianBlur stdDeviation="9"/><feTurbulence numOctaves="200"/></filter>';
     const slow = page(blurs + '<rect width="600" height="600" filter="url(#f)"/>'.repeat(2_000));
     const scaler = createScaler({ workerUrl, deadlineMs: 1_000 });

@@ -27,7 +27,7 @@ describe("npm run fresh", () => {
 
 describe.skipIf(!isRootOnLinux)(`refuse-namespaces.py${isRootOnLinux ? "" : " (needs root on Linux)"}`, () => {
   const python = "/usr/bin/python3";
-  /** Each call that could make a namespace with its errno, and what must go on working. */
+  /** Each call that could create a namespace with its errno, and calls that must keep working. */
   const calls = `
 import ctypes, os, platform, subprocess, threading
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-// Many sessions, one after another and some at once, a tenth of them killed: nothing may be left, and nothing may grow.
+// Many sessions, consecutive and concurrent, a tenth of them killed: nothing may leak or grow.
 //
 //   node test/soak/run.mjs [--sessions 200]     on a local environment, see test/support/pythons.ts
 import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
@@ -13,9 +13,9 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const { values } = parseArgs({ options: { sessions: { type: "string", default: "200" }, short: { type: "boolean" } } });
 const count = Number(values.sessions);
 const KILLED_EVERY = 10;
-/** Sessions that are open at the same time. */
+/** Concurrent sessions. */
 const AT_ONCE = 4;
-/** What the server may be larger after all of them than after the first fifth. Leaks of a kilobyte each would show. */
+/** Allowed growth of the server from the first fifth of the sessions to the end. A leak of a kilobyte each would show. */
 const MAX_GROWTH_MB = 24;
 
 const python = process.env.CELLWRIGHT_TEST_PYTHON ?? join(root, ".cache/test-env/bin/python");
@@ -74,7 +74,7 @@ async function call(name, args) {
   return result;
 }
 
-/** The smallest of several looks: what the collector has not come to yet is no leak. */
+/** The smallest of several measurements: garbage that was not collected yet is not a leak. */
 async function settledMemory() {
   let least = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 10; look += 1) {
@@ -92,7 +92,7 @@ async function settle(what, isSettled) {
   }
 }
 
-/** Processes of sessions: everything of ours but the server and its zygote. */
+/** Processes of sessions: all of ours except the server and its zygote. */
 function kernels() {
   return processes()
     .filter((pid) => !before.processes.includes(pid) && pid !== String(server.pid) && isOurs(pid) && !isZygote(pid))
@@ -105,19 +105,19 @@ function zombies() {
   );
 }
 
-/** Whose command line, mounts or open files name our data folder. */
+/** Processes whose command line, mounts or open files name our data folder. */
 function isOurs(pid) {
   if (commandOf(pid).includes(dataDir) || read(`/proc/${pid}/mountinfo`).includes(dataDir)) return true;
   try {
     const folder = `/proc/${pid}/fd`;
     return readdirSync(folder).some((fd) => readlinkSync(join(folder, fd)).includes(dataDir));
   } catch {
-    // It is gone already.
+    // It has ended.
     return false;
   }
 }
 
-/** A kernel has the zygote's command line too, but not its place at the top: its parent is one. */
+/** A kernel has the zygote's command line, too, but its parent is the zygote. */
 function isZygote(pid) {
   return commandOf(pid).includes("zygote.py") && !commandOf(parentOf(pid)).includes("zygote.py");
 }
@@ -142,7 +142,7 @@ function read(path) {
   }
 }
 
-/** Short ways to sockets whose own path is too long for an address. */
+/** Short links to sockets whose own path is too long for an address. */
 function links() {
   const folder = join(tmpdir(), `cellwright-${process.getuid()}`);
   return existsSync(folder) ? readdirSync(folder) : [];

@@ -1,4 +1,4 @@
-// Claims a folder over and over against others that do the same. Usage: claim-fighter.mjs <folder> <how>
+// Claims a folder repeatedly in competition with other processes. Usage: claim-fighter.mjs <folder> <how>
 
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -30,12 +30,12 @@ for (;;) {
   note("won");
   await sleep(Math.random() * 2);
   rmSync(inside);
-  // Half of the time the owner dies without a word, as a crashed server does.
+  // Half of the time the owner exits without releasing, like a crashed server.
   if (Math.random() < 0.5) process.kill(process.pid, "SIGKILL");
   await give(folder, me);
 }
 
-// The control: look whether the owner is alive, then write. Between the two is room for another.
+// The control: check whether the owner is alive, then write. This has a race.
 async function naiveClaim() {
   const owner = await readFile(join(folder, "naive"), "utf8")
     .then(JSON.parse)

@@ -86,7 +86,7 @@ describe("a claim", () => {
     expect(readdirSync(folder)).toEqual(["lock.4"]);
   });
 
-  test("has the highest number: a lower one, made by whoever came too late, means nothing", async () => {
+  test("has the highest number: a lower one, created too late, has no effect", async () => {
     const folder = newFolder();
     const [one, late] = [await thisClaimant(), await thisClaimant()];
     mkdirSync(folder);
@@ -107,7 +107,7 @@ describe("a process", () => {
   });
 
   test.skipIf(process.platform !== "linux")("that died and was not collected by its parent is not alive", async () => {
-    // The shell never waits for its child, as a client may never wait for a server of ours.
+    // The shell never waits for its child, just as a client may never wait for a server.
     const shell = spawn("bash", ["-c", "sleep 0.01 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
     const [line] = await once(shell.stdout, "data");
     const pid = Number(String(line));

@@ -1,4 +1,4 @@
-// Runs cells, as far as a store can tell, and says on stdout what was acknowledged. Usage: <dataDir> <first id>
+// Writes to a store like a server that runs cells, and prints what was acknowledged. Usage: <dataDir> <first id>
 
 import { writeSync } from "node:fs";
 import { createLog } from "../../dist/log.js";

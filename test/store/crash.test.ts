@@ -8,7 +8,7 @@ import { createLog } from "../../src/log.ts";
 import { openDiskStore } from "../../src/store/disk.ts";
 
 const ROUNDS = 50;
-/** Side by side, because most of a round is waiting for a program to start. */
+/** Concurrently, because most of a round is waiting for a program to start. */
 const LANES = 5;
 let base: string;
 
@@ -19,12 +19,12 @@ afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 test("kill -9 at any moment loses nothing that was acknowledged, and no cell is there twice", async () => {
   const lanes = await Promise.all(Array.from({ length: LANES }, (_, lane) => crashAgainAndAgain(`data-${lane}`)));
-  // Otherwise no kill hit a cell while it ran, or none came to its end, and nothing was shown.
+  // Otherwise no kill hit a running cell, or no cell ended, and the test shows nothing.
   expect(lanes.reduce((sum, { lost }) => sum + lost, 0)).toBeGreaterThan(ROUNDS / 10);
   expect(lanes.reduce((sum, { finished }) => sum + finished, 0)).toBeGreaterThan(ROUNDS / 10);
 }, 120_000);
 
-/** One data folder that outlives program after program. */
+/** One data folder for many consecutive programs. */
 async function crashAgainAndAgain(name: string): Promise<{ lost: number; finished: number }> {
   const dataDir = join(base, name);
   const begun: string[] = [];
@@ -54,7 +54,7 @@ async function runAndKill(dataDir: string, first: number, afterLines: number): P
   const args = [join(import.meta.dirname, "crash-writer.mjs"), dataDir, String(first)];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   let said = "";
-  // It goes on while we count: the kill hits it wherever it is by then.
+  // It continues while we count: the kill hits it at any point.
   child.stdout.setEncoding("utf8").on("data", (text) => {
     said += text;
     if (said.split("\n").length > afterLines) child.kill("SIGKILL");

@@ -61,7 +61,7 @@ describe("history and outputs of a session take no more room than they may", () 
     const store = await open(dataDir, 4);
     await store.begin("s1", execution("a1", { status: "running" }));
     for (const id of ["a1", "a2", "a3"]) expect(await store.finish("s1", shows(id))).toEqual([]);
-    // Used again: it is not the oldest any more.
+    // Used again, so it is no longer the oldest.
     expect(await store.finish("s1", shows("a1"))).toEqual([]);
     expect(await store.finish("s1", shows("a4"))).toEqual([REMOVED]);
     expect(await store.finish("s1", execution("a5"))).toEqual([]);
@@ -132,7 +132,7 @@ test("reading the cells of a history does not read what they showed", async () =
   const data = { "text/html": "x".repeat(100_000) };
   await store.finish("s1", execution("a", { outputs: [{ type: "display", data }] }));
   for (const name of readdirSync(sessionFile("outputs"))) rmSync(sessionFile("outputs", name));
-  // Nothing of it is missed.
+  // Nothing of it is missing.
   expect((await store.cells("s1"))[0]?.notices).toEqual([]);
   expect((await store.execution("s1", "a"))?.notices).toHaveLength(1);
 });
@@ -356,7 +356,7 @@ describe("a hostile address", () => {
     symlinkSync(join(dataDir, "flag.txt"), sessionFile("outputs", "link.txt"));
     const blob = await store.getBlob(uri).catch(() => undefined);
     expect(blob).toBeUndefined();
-    // The control: the well-formed twin is served, so the address did reach the code that reads.
+    // The control: a well-formed address is served, so the request did reach the reading code.
     expect((await store.getBlob("cell://s1/.outputs/a.txt"))?.mimeType).toBe("text/plain");
   });
 
@@ -404,7 +404,7 @@ test.skipIf(process.platform !== "linux")("no file stays open when sessions are 
   expect(openFiles()).toBeGreaterThan(before + 30);
   for (let count = 0; count < 10; count += 1) await store.forget(`s${count}`);
   await store.dispose();
-  // What was being removed is let go of a moment later.
+  // The folder is released a moment later.
   await expect.poll(openFiles).toBe(before);
 });
 

@@ -30,14 +30,14 @@ async function write(path: string, all: JournalRecord[]): Promise<void> {
   await journal.close();
 }
 
-/** What is known of each cell, in the order in which they began. */
+/** The state of each cell, in start order. */
 async function read(path: string): Promise<[string, JournalRecord | undefined][]> {
   const journal = new Journal(path, "s1");
   const entries = [...(await journal.index())];
   return Promise.all(entries.map(async ([id, entry]) => [id, await journal.read(entry)]));
 }
 
-/** The same by looking at all records: the newest counts, but no beginning after an end. */
+/** The same computed from all records: the newest counts, but no `begin` after a `finish`. */
 function newest(all: JournalRecord[]): [string, JournalRecord][] {
   const known = new Map<string, JournalRecord>();
   for (const record of all) {
@@ -68,7 +68,7 @@ test("cut off anywhere, all whole lines are read, and what comes after a repair 
       const bytes = readFileSync(path, { flag: "a+" });
       const left = bytes.subarray(0, place % (bytes.length + 1));
       writeFileSync(path, left);
-      // A line is whole without its end, too. The first names the format.
+      // A line is complete even without its line end. The first one names the format.
       const lines = left.toString().split("\n").slice(1);
       const whole = all.filter((record, index) => lines[index] === JSON.stringify(record));
       expect(await read(path)).toEqual(asWritten(newest(whole)));

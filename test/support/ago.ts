@@ -1,2 +1,2 @@
-/** A moment in the past, for files that should look as if they had been left alone since. */
+/** A time in the past, for files that should look untouched since. */
 export const ago = (ms: number) => new Date(Date.now() - ms);

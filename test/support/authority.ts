@@ -6,9 +6,9 @@ import { join } from "node:path";
 export const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
 
 export interface Authority {
-  /** The file with the authority's own certificate, which nobody trusts unless told to. */
+  /** The file with the authority's certificate, which is not trusted by default. */
   certificateFile: string;
-  /** What a server on `localhost` shows, signed by it. */
+  /** The certificate of a server on `localhost`, signed by it. */
   server: { key: Buffer; cert: Buffer };
   remove(): void;
 }

@@ -1,4 +1,4 @@
-/** Where tests pass time or measure it all the same, and why. `where`: a file, or a folder that ends in `/`. */
+/** Exceptions: where tests sleep or measure time, and why. `where`: a file, or a folder that ends in `/`. */
 export const exceptions: { where: string; line?: string; why: string }[] = [
   { where: "support/until.ts", why: "polls for a condition, so that tests need not sleep" },
   { where: "support/ago.ts", why: "dates of files that look old" },
@@ -10,7 +10,7 @@ export const exceptions: { where: string; line?: string; why: string }[] = [
   },
   { where: "support/tcp-proxy.ts", why: "plays a slow network" },
 
-  // Code of others: of a page, of a cell, of a client.
+  // Third-party code: of a page, a cell, a client.
   { where: "browser/browser.test.ts", line: "setTimeout(() => {", why: "a page that draws late" },
   { where: "browser/browser.test.ts", line: "<script>", why: "a page that goes on drawing" },
   { where: "browser/sandbox.test.ts", line: "location.href", why: "a page that leaves later" },
@@ -21,7 +21,7 @@ export const exceptions: { where: string; line?: string; why: string }[] = [
   { where: "http/app.test.ts", line: "drip", why: "a client that sends a byte now and then" },
   { where: "conformance/fixture.ts", why: "tools as the conformance suite describes them" },
 
-  // What must not happen has no event that could be waited for.
+  // There is no event to wait for if something must not happen.
   { where: "contracts/bash.ts", line: "setTimeout(resolve, 300)", why: "what would pile up needs time to do so" },
   { where: "contracts/bash.ts", line: "setTimeout(resolve, 150)", why: "a process that is left would write again" },
   {
@@ -30,7 +30,7 @@ export const exceptions: { where: string; line?: string; why: string }[] = [
     why: "what would pile up needs time to do so",
   },
 
-  // A fault at many moments: which one it is does not matter, that they differ does.
+  // A fault at many moments: they need to differ, but their exact times do not matter.
   { where: "contracts/kernel.ts", line: "delayMs", why: "an interrupt at moments of a cell's beginning" },
   { where: "kernels/wasm/interrupt-rounds.ts", line: "kernel.interrupt", why: "an interrupt at any moment of a cell" },
   {
@@ -40,6 +40,7 @@ export const exceptions: { where: string; line?: string; why: string }[] = [
   },
   { where: "browser/drawer.test.ts", why: "on fake timers, which it moves itself" },
   { where: "engine/session/session.property.test.ts", why: "on fake timers, which it moves itself" },
+  { where: "kernels/remote/socket.test.ts", why: "on fake timers, which it moves itself" },
   { where: "store/claim-fighter.mjs", why: "processes that collide at random" },
   { where: "workspace/local/rewriter.mjs", why: "a writer that rests, so that a reader can succeed" },
   { where: "kernels/remote/faults/connection.faults.ts", why: "connections that break at moments of a cell" },
@@ -52,7 +53,7 @@ export const exceptions: { where: string; line?: string; why: string }[] = [
   },
   { where: "kernels/pool/load.faults.ts", why: "load for a given time, with a kill now and then" },
 
-  // Time is what it is about.
+  // The test is about time.
   {
     where: "kernels/local/cold.test.ts",
     why: "a kernel lives on past its second without a server, while there is one",

@@ -8,7 +8,7 @@ import { openDiskStore } from "../../src/store/disk.ts";
 import { openLocalWorkspace } from "../../src/workspace/local/workspace.ts";
 import { createFakeProvider } from "./fake-kernel.ts";
 
-/** Sessions on fake kernels and a clock of the test's, with a store on disk. `open`: the same again, as after a restart. */
+/** Sessions on fake kernels with a fake clock and a store on disk. `open`: the same again, as after a restart. */
 export async function startEngine(config: Partial<SessionsConfig> = {}) {
   const dataDir = mkdtempSync(join(tmpdir(), "cellwright-engine-"));
   const log = createLog("silent");

@@ -11,15 +11,15 @@ export interface SandboxCall {
 
 type Answer = (call: SandboxCall, request: IncomingMessage, response: ServerResponse) => void;
 
-/** A sandbox of a pool that answers as a test wants, and remembers what it was asked. */
+/** A sandbox of a pool with scripted answers, which records its requests. */
 export interface FakeSandbox {
   url: string;
   name: string;
   calls: SandboxCall[];
-  /** What was run there, without what was cleared. */
+  /** Cells that were run there, without cleared sessions. */
   codes(): unknown[];
   answer: Answer;
-  /** Nobody listens on its port from now on. */
+  /** Stops listening on its port. */
   close(): Promise<void>;
   listen(): Promise<void>;
 }

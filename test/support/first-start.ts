@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { linkTestCache, programPath } from "./paths.ts";
 
-/** Run once before all tests: the first start of a kernel builds its snapshot, which no single test should wait for. */
+/** Runs once before all tests: the first start of a kernel builds its snapshot, which no single test should wait for. */
 export default function prepareFirstStart(): void {
   const dataDir = mkdtempSync(join(tmpdir(), "cellwright-first-"));
   try {

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "./until.ts";
 
-/** A cell in three parts: whoever watches its folder knows when it is in the first, and lets it into the others. */
+/** A cell in three parts: a test sees when it is in the first one, and releases it into the others. */
 export const gatedCell = [
   "import os, time",
   "print('before', flush=True)",

@@ -1,14 +1,14 @@
 import type { ExecutionEvent } from "../../src/execution.ts";
 import type { ExecuteOptions, Kernel, KernelProvider, Variable } from "../../src/kernels/kernel.ts";
 
-/** Kernels that show what a test tells them to, when it tells them to: no cell ends and no line comes by itself. */
+/** Kernels driven by the test: no cell ends and no output arrives by itself. */
 export interface HandProvider extends KernelProvider {
-  /** Events of the cell that runs, or of the next one. `done` ends it. */
+  /** Events of the running cell, or of the next one. `done` ends it. */
   show(...events: ExecutionEvent[]): void;
   print(text: string): void;
   end(): void;
   variables: Variable[];
-  /** What the newest cell was given beside its code. */
+  /** The options of the newest cell. */
   given: ExecuteOptions["variables"];
 }
 

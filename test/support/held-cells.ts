@@ -11,7 +11,7 @@ export const heldCell = [
   "while not os.path.exists('go'): time.sleep(0.05)",
 ].join("\n");
 
-/** Waits until so many held cells of a server run, and lets them end. */
+/** Waits until this many held cells of a server run, and lets them end. */
 export async function releaseCells(dataDir: string, count: number): Promise<void> {
   let held: string[] = [];
   await until(`${count} held cells to run`, () => {
@@ -21,7 +21,7 @@ export async function releaseCells(dataDir: string, count: number): Promise<void
   for (const folder of held) writeFileSync(join(folder, "go"), "");
 }
 
-/** The folders of held cells that run. */
+/** The folders of running held cells. */
 function heldIn(dataDir: string): string[] {
   return pathsBelow(dataDir)
     .filter((path) => basename(path) === RUNNING)
@@ -33,7 +33,7 @@ function pathsBelow(dataDir: string): string[] {
   try {
     return readdirSync(dataDir, { recursive: true, encoding: "utf8" });
   } catch {
-    // A folder was removed on the way: the next look sees all.
+    // A folder was removed during the scan: the next scan sees all.
     return [];
   }
 }

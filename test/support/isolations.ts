@@ -1,4 +1,4 @@
-/** The ways to isolate that this machine may have. A suite runs on each; one that does not work here is skipped by name. */
+/** The combinations of tier and launcher. A suite runs on each; those that do not work here are skipped by name. */
 
 import { tryIsolation } from "../../src/isolation/isolation.ts";
 import type { Isolation, Launcher, Tier } from "../../src/isolation/jail.ts";
@@ -26,7 +26,7 @@ export function describeWithIsolations(
   }
 }
 
-/** Once for each tier, as `--jail` names them: by the best way to it that works here. */
+/** Once for each tier, as `--jail` names them, with the best launcher that works here. */
 export function describeWithTiers(title: string, suite: (tier: Tier) => void): void {
   for (const tier of ["namespaces", "landlock"] as const) {
     const tried = found.filter((way) => way.tier === tier).map(({ isolation }) => isolation);

@@ -10,10 +10,10 @@ export interface TestJupyterServer {
   /** Without the token. */
   url: string;
   token: string;
-  /** The folder that is its user's home and the root of its notebooks. */
+  /** The home folder of its user, and the root of its notebooks. */
   home: string;
   pid: number;
-  /** Its end, without a chance to clean up. */
+  /** Kills it, without a chance to clean up. */
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -21,9 +21,9 @@ export interface TestJupyterServer {
 export interface JupyterServerSettings {
   /** A path prefix such as `/user/a/`. */
   prefix?: string;
-  /** More of its settings, such as `--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=1e9`. */
+  /** Additional settings, such as `--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=1e9`. */
   args?: string[];
-  /** To start it again where it was. */
+  /** To restart it in the same place. */
   port?: number;
   home?: string;
   token?: string;
@@ -39,7 +39,7 @@ export async function startJupyterServer(
   const port = settings.port ?? (await freePort());
   const stubs = join(home, ".stubs");
   await mkdir(stubs, { recursive: true });
-  // Optional, and two thirds of the server's start.
+  // Optional, and two thirds of the server's start time.
   await writeFile(join(stubs, "rfc3987_syntax.py"), "raise ImportError\n");
   const child = spawn(
     python,
@@ -57,7 +57,7 @@ export async function startJupyterServer(
       ...args,
     ],
     {
-      // On the command line everybody could read it.
+      // Not on the command line, which every user can read.
       env: { PATH: process.env.PATH, HOME: home, PYTHONPATH: stubs, JUPYTER_TOKEN: token, LANG: "C.UTF-8" },
       stdio: ["ignore", "ignore", "pipe"],
       cwd: home,
@@ -95,10 +95,10 @@ export async function startJupyterServer(
       await end("SIGTERM");
       clearTimeout(backstop);
       try {
-        // Whatever kernels left behind.
+        // Remains of kernels.
         process.kill(-(child.pid ?? 0), "SIGKILL");
       } catch {
-        // Nothing was.
+        // There were none.
       }
       if (!settings.home) await rm(home, { recursive: true, force: true });
     },

@@ -8,7 +8,7 @@ import { lost } from "../../src/store/lost.ts";
 import { characterEnd } from "../../src/store/spill.ts";
 import type { SessionRecord, Spill, Store } from "../../src/store/store.ts";
 
-/** A store that ends with the process. Only what has to be real files is: each session's folder, in a temporary place. */
+/** A store in memory. Only the session folders are real, in a temporary folder. */
 export function openMemoryStore(): Store {
   const records = new Map<string, SessionRecord>();
   const histories = new Map<string, Map<string, Execution>>();
@@ -35,7 +35,7 @@ export function openMemoryStore(): Store {
   return {
     sessions: async () => structuredClone([...records.values()]),
 
-    // Nobody else can see this store, so nobody else has a session of it.
+    // No other process can see this store, so none has claimed a session of it.
     claim: async () => true,
     claimedBy: async () => undefined,
     release: async (sessionId) => void running.delete(sessionId),
@@ -92,7 +92,7 @@ function openMemorySpill(uri: string, maxBytes: number): { spill: Spill; bytes: 
   const spill: Spill = {
     uri,
     write(more) {
-      // No character is shorter than a byte.
+      // A character takes at least one byte.
       text += more.slice(0, Math.max(0, maxBytes - text.length));
     },
     close: async () => {},

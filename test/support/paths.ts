@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 /** The built program, as users start it. */
 export const programPath = fileURLToPath(new URL("../../dist/main.js", import.meta.url));
 
-/** A data folder shares only the interpreter's snapshots with others: they take seconds to build. */
+/** Data folders share only the interpreter's snapshots: they take seconds to build. */
 export function linkTestCache(dataDir: string): void {
   const cache = fileURLToPath(new URL("../../node_modules/.cache/cellwright-test/cache", import.meta.url));
   mkdirSync(cache, { recursive: true });

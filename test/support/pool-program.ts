@@ -8,7 +8,7 @@ import { type AtEnd, descendants, madeToken, programEnv, programPath, temporaryD
 export interface PoolProgram {
   ports: number[];
   urls: string[];
-  /** What the sandboxes want; nothing with --insecure. */
+  /** The token of the sandboxes; undefined with --insecure. */
   token: string | undefined;
   /** For a Cellwright in front of them that has another data folder. */
   env: Record<string, string>;

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
 
 /**
- * Processes on Linux that have to do with a folder: it is in their command, they have a file of it open, or their jail
- * shows them something in it. So a server, its zygotes and the kernels that these forked. The folder's name has to be
- * unique: what a jail shows is known by its path in a file system, which is another one where /tmp is a mount.
+ * Processes on Linux that use a folder: it is in their command, they have a file of it open, or their jail mounts
+ * something in it. This includes a server, its zygotes and their kernels. The folder's name has to be unique: mounts are
+ * listed by their path in a file system, which differs where /tmp is a mount.
  */
 export function processesOf(folder: string): number[] {
   const name = basename(folder);
@@ -24,7 +24,7 @@ function traces(pid: string): string[] {
   return [...all, ...files].flatMap((read) => orNothing(read) ?? []);
 }
 
-/** It may end while we look. */
+/** It may end meanwhile. */
 function orNothing<T>(read: () => T): T | undefined {
   try {
     return read();

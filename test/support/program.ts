@@ -45,7 +45,7 @@ export interface TestClient {
   close(): Promise<void>;
 }
 
-/** A data folder of its own that shares only the interpreter's snapshot, which takes seconds to build. */
+/** A separate data folder that shares only the interpreter's snapshot, which takes seconds to build. */
 export function temporaryDataDir(atEnd: AtEnd = onTestFinished): string {
   const dir = mkdtempSync(join(tmpdir(), "cellwright-test-"));
   linkTestCache(dir);
@@ -53,7 +53,7 @@ export function temporaryDataDir(atEnd: AtEnd = onTestFinished): string {
   return dir;
 }
 
-/** Who cleans up: the test that is running, unless a suite shares what it starts. */
+/** What cleans up: the running test, or the suite if it shares what it starts. */
 export type AtEnd = (cleanUp: () => void | Promise<void>) => void;
 
 interface StartOptions {
@@ -90,7 +90,7 @@ export async function startStdio({
 
 export interface HttpProgram {
   url: string;
-  /** What the server made for its data folder; nothing where it was told which tokens to take, or none. */
+  /** The generated token; undefined if tokens were given or disabled. */
   token: string | undefined;
   /** With this token, for requests without a client. */
   headers: Record<string, string>;
@@ -200,12 +200,12 @@ function readReply(result: {
   };
 }
 
-/** Without a kernel in advance: a server starts two for one session then, which is most of what a test costs. */
+/** Without warm kernels: a server would start two for one session, which is most of the cost of a test. */
 export function programEnv(extra: Record<string, string>): Record<string, string> {
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", CELLWRIGHT_WARM: "0", ...extra };
 }
 
-/** All processes below one, on Linux; to see that none is left. */
+/** All descendants of a process, on Linux; to check that none is left. */
 export function descendants(pid: number): number[] {
   const children = readChildren(pid);
   return [...children, ...children.flatMap(descendants)];

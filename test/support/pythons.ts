@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, "../..");
 
 /** The Pythons that local kernels are tested with. The variable names another one. */
 const pythons = {
-  /** What `cellwright env create` makes, and bokeh: the newest ipykernel. Made by `node scripts/setup.mjs test`. */
+  /** The managed environment with bokeh: the newest ipykernel. Created by `node scripts/setup.mjs test`. */
   managed: { variable: "CELLWRIGHT_TEST_PYTHON", usual: join(root, ".cache/test-env/bin/python") },
   /** The system's own, with Debian's python3-ipykernel: the oldest ipykernel that must work. */
   debian: { variable: "CELLWRIGHT_TEST_DEBIAN_PYTHON", usual: "/usr/bin/python3" },
@@ -25,15 +25,15 @@ export function testPython(which: TestPython): string {
   return process.env[variable] ?? usual;
 }
 
-/** The folder of its environment, as callers name one. */
+/** The folder of its environment, for `env`. */
 export function testEnvironment(which: TestPython): string {
   return dirname(dirname(testPython(which)));
 }
 
-/** What code may touch, as options would say it. */
+/** What code can access, according to the options. */
 export type TestReach = Pick<VouchOptions, "workspace" | "allowWrite" | "filesDir">;
 
-/** For finding environments in a world where there is none but what a test makes. */
+/** For tests of environment discovery: only what a test creates exists. */
 export function environmentsConfig(
   changed: Partial<EnvironmentsConfig> & { dataDir: string } & TestReach,
 ): EnvironmentsConfig {
@@ -41,7 +41,7 @@ export function environmentsConfig(
   const { dataDir, defaultEnv } = given;
   const envRoot = given.envRoot ?? join(dataDir, "env-root");
   const env = given.env ?? { PATH: "/usr/bin:/bin", HOME: dataDir, JUPYTER_DATA_DIR: join(dataDir, "jupyter") };
-  // The Python of the tests counts as one that this user has installed.
+  // The tests' Python counts as one that this user has installed.
   env.UV_PYTHON_INSTALL_DIR ??= pythonsFolder();
   const workingDir = given.workingDir ?? tmpdir();
   return {
@@ -61,7 +61,7 @@ export function environmentsConfig(
 function pythonsFolder(): string {
   try {
     const prefix = dirname(dirname(realpathSync(testPython("managed"))));
-    // The system's own is known anyway, and all that is beside it is not for Pythons.
+    // The system's Python is known anyway, and its folder contains other programs.
     return prefix === "/usr" ? "/nowhere" : dirname(prefix);
   } catch {
     return "/nowhere";

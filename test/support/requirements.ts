@@ -1,4 +1,4 @@
-/** What a suite may need of the machine. `npm test` installs it where it can (scripts/test-machine.mjs). */
+/** What a suite may need from the machine. `npm test` installs it if it can (scripts/test-machine.mjs). */
 
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
@@ -12,9 +12,9 @@ const root = join(import.meta.dirname, "../..");
 
 /** Each finds its program, or says in one sentence why not. */
 const finders = {
-  /** bubblewrap, and a system that lets it make namespaces. */
+  /** bubblewrap, and a system that lets it create namespaces. */
   bubblewrap: findBubblewrap,
-  /** Some tier of isolation, whichever works best here. */
+  /** Any isolation tier. */
   isolation: findIsolation,
   chromium: () => {
     const path = onPath(["chromium", "chromium-browser", "google-chrome"]);
@@ -37,15 +37,15 @@ const finders = {
   jupyterServer: () => inPythonEnvironment("jupyter-server", "python"),
   /** Debian's own Python with Debian's Jupyter server, the oldest that must work. */
   debianJupyterServer: () => withDebianPackages(["jupyter_server", "ipykernel", "matplotlib", "numpy"]),
-  /** The right to mount a file system, which root has outside of containers. */
+  /** The permission to mount a file system, which root has outside of containers. */
   mounts: () => {
     const script = 'cd "$(mktemp -d)" && mount -t tmpfs tmpfs "$PWD" && umount "$PWD" && rmdir "$PWD"';
     const run = spawnSync("sh", ["-c", script], { encoding: "utf8" });
     return run.status === 0 ? { path: "mount" } : { reason: "only root may mount, and not in a container" };
   },
-  /** A package index that answers, seen by fetching the installer's own wheel from it. */
+  /** A package index that responds: the installer's own wheel is fetched from it. */
   index: () => {
-    // The program asks pip, too, where the index is.
+    // The program asks pip for the index, too.
     if (!onPath(["pip"])) return { reason: "pip is not on the PATH" };
     const folder = join(root, ".cache/test-index");
     const target = ["--python-version", "3.14", "--only-binary", ":all:", "--no-deps", "--dest", folder];
@@ -57,15 +57,15 @@ const finders = {
 type Found = { path: string } | { reason: string };
 export type Requirement = keyof typeof finders;
 
-/** Whether the machine has it; `path` starts it when it does, and `reason` says what is missing when it does not. */
+/** Whether the machine has it; `path` starts it, `reason` says what is missing. */
 export function requirement(name: Requirement): { ok: boolean; path: string; reason: string } {
   const found: Found = finders[name]();
   return "path" in found ? { ok: true, path: found.path, reason: "" } : { ok: false, path: name, ...found };
 }
 
 /**
- * `describe` for a suite that needs something of the machine, and gets the path of it. Without it the suite is skipped
- * with the reason in its title; with CELLWRIGHT_REQUIRE=all, as in CI, that is a failure instead.
+ * `describe` for a suite with a requirement, whose path it gets. Without it the suite is skipped with the reason in its
+ * title; with CELLWRIGHT_REQUIRE=all, as in CI, that is a failure instead.
  */
 export function describeWith(name: Requirement, title: string, suite: (path: string) => void): void {
   const { ok, path, reason } = requirement(name);
@@ -78,7 +78,7 @@ export function describeWithPythons(title: string, suite: (python: TestPython) =
   describeWith("debianPython", `${title} (Debian's Python)`, () => suite("debian"));
 }
 
-/** The same for what is found in another way. */
+/** The same for a requirement that is found in another way. */
 export function describeFound<T>(
   name: string,
   result: { found: T } | { reason: string },
@@ -103,7 +103,7 @@ function findBubblewrap(): Found {
 
 let knownIsolation: Isolation | { obstacle: string } | undefined;
 
-/** Whether `--jail auto` gives code paths of its own, such as /workspace, and its own network: not without namespaces. */
+/** Whether `--jail auto` gives code its own paths, such as /workspace, and its own network: only with namespaces. */
 export function hasNamespaces(): boolean {
   const found = isolationHere();
   return "tier" in found && found.tier === "namespaces";
@@ -114,7 +114,7 @@ function findIsolation(): Found {
   return "obstacle" in found ? { reason: found.obstacle } : { path: found.launcher.program };
 }
 
-/** As the program finds it: a finder cannot wait for it. */
+/** Detected by the program in advance, because a finder is synchronous. */
 function isolationHere(): Isolation | { obstacle: string } {
   const file = pathToFileURL(join(root, "dist/isolation/isolation.js"));
   const script = `console.log(JSON.stringify(await (await import("${file}")).findIsolation("auto")))`;
@@ -143,7 +143,7 @@ function withDebianPackages(modules: string[]): Found {
 function inPythonEnvironment(environment: string, program: string): Found {
   const [folder, extension] = process.platform === "win32" ? ["Scripts", ".exe"] : ["bin", ""];
   const home = join(root, ".cache/test-python", environment);
-  // Written last: without it the installation did not end well.
+  // Written last: without it the installation was interrupted.
   const complete = existsSync(join(home, "cellwright.json"));
   const path = join(home, folder, program + extension);
   if (complete && existsSync(path)) return { path };

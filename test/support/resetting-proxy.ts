@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** Passes a request on, and breaks the connection when the answer comes: by then it has been done. */
+/** Forwards a request, and breaks the connection when the answer arrives: by then it has been processed. */
 export async function startResettingProxy(port: number): Promise<{ url: string; resets(): number }> {
   let resets = 0;
   const server = createServer((client) => {

@@ -1,4 +1,4 @@
-/** How often a fault is provoked: races show themselves in many rounds only. `npm run faults -- --short` has fewer. */
+/** How often a fault is provoked: races show only in many rounds. `npm run faults -- --short` has fewer. */
 export function rounds(whole: number, short: number): number {
   return process.env.CELLWRIGHT_SHORT === "1" ? short : whole;
 }

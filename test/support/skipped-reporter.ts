@@ -1,6 +1,6 @@
 import type { Reporter, TestModule, Vitest } from "vitest/node";
 
-/** Names at the end of a run what did not run: a suite's title has the reason (requirements.ts). */
+/** Lists skipped suites at the end of a run: a suite's title has the reason (requirements.ts). */
 export class SkippedReporter implements Reporter {
   #filtered = false;
 

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Files that take long, mostly by waiting. Begun last, they would keep everybody waiting at the end. */
+/** Slow test files, which mostly wait. If they started last, the whole run would wait for them. */
 const slow = [
   "e2e/long-cells",
   "e2e/cells",

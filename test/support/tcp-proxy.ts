@@ -1,18 +1,18 @@
 import { createServer, connect as dial, type Server, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 
-/** What is done to the bytes that pass. */
+/** What the proxy does to the bytes. */
 export interface Weather {
   delayMs?: number;
   bytesPerSecond?: number;
 }
 
-/** A way to a port of this machine that can be made bad, in the middle of things. */
+/** A proxy to a local port that can be made faulty at any time. */
 export class TcpProxy {
   weather: Weather = {};
-  /** Is shown what passes on its way there. */
+  /** Sees the bytes on their way to the server. */
   tap: ((data: Buffer) => void) | undefined;
-  /** Whether new connections are closed as soon as they are made. */
+  /** Whether new connections are closed immediately. */
   isShut = false;
   readonly #server: Server;
   readonly #pairs = new Set<[Socket, Socket]>();
@@ -35,14 +35,14 @@ export class TcpProxy {
     return (this.#server.address() as { port: number }).port;
   }
 
-  /** The same address, by way of here. */
+  /** The same address, through the proxy. */
   through(url: string): string {
     const address = new URL(url);
     address.port = String(this.port);
     return address.href.replace(/\/$/, "");
   }
 
-  /** Ends all connections, in an orderly way. */
+  /** Closes all connections in an orderly way. */
   drop(): void {
     for (const [near, far] of this.#take()) {
       near.end();
@@ -52,7 +52,7 @@ export class TcpProxy {
     }
   }
 
-  /** Ends all connections with a reset. */
+  /** Resets all connections. */
   reset(): void {
     for (const [near, far] of this.#take()) {
       near.resetAndDestroy();
@@ -60,7 +60,7 @@ export class TcpProxy {
     }
   }
 
-  /** Nothing gets through the connections that there are, and neither side is told. New ones are fine. */
+  /** Existing connections forward nothing, and neither side is notified. New ones work. */
   freeze(): void {
     for (const [near, far] of this.#take()) {
       for (const side of [near, far]) {
@@ -73,7 +73,7 @@ export class TcpProxy {
     }
   }
 
-  /** The next connection that is made. */
+  /** The next connection. */
   connection(): Promise<void> {
     return new Promise((resolve) => this.#onConnection.push(resolve));
   }

@@ -1,7 +1,7 @@
 type Condition = () => boolean | Promise<boolean>;
 
 const POLL_MS = 10;
-/** Less than a test may take, so that a failure says what was waited for. */
+/** Less than a test's timeout, so that a failure says what was waited for. */
 const LONGEST_MS = 60_000;
 
 /** Waits until a condition holds; fails with what was waited for. The only place where a test passes time. */

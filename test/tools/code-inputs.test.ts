@@ -51,7 +51,7 @@ describe("variables", () => {
     expect(JSON.parse(JSON.stringify(values))).toEqual(wanted);
   });
 
-  test("are text from the start, for whoever else holds the request: as values they take far more memory", async () => {
+  test("are text from the start, because the request is still referenced: as values they take far more memory", async () => {
     const variables = { rows: [[], [1]], map: { a: {} }, text: "as it is", none: null, count: 2 };
     const { given: values } = await given({ variables });
     const packed = { rows: new JsonText("[[],[1]]"), map: new JsonText('{"a":{}}') };

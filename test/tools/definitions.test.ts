@@ -30,7 +30,7 @@ test("names fit every client, and every argument is described", () => {
   }
 });
 
-// Converters of some clients drop or refuse the rest of JSON Schema. What a parser accepts besides is not in the schema.
+// Converters of some clients drop or refuse the rest of JSON Schema. Other accepted input is not in the schema.
 test("schemas use only the keywords that every client's converter knows", () => {
   const keywords =
     "type description enum items minimum maximum minLength maxLength minItems maxItems additionalProperties";

@@ -54,7 +54,7 @@ describe("execute_code", () => {
     );
   });
 
-  test("a first cell that raises keeps its session, and an exception is no error of ours", async () => {
+  test("a first cell that raises keeps its session, and an exception is not an error of the call", async () => {
     const { call } = createWorld();
     const raised = await call("execute_code", { code: "print before\nerror bad value" });
     expect(raised.isError).toBeUndefined();
@@ -76,7 +76,7 @@ describe("execute_code", () => {
     expect(reply.text).toContain("shell variable name");
   });
 
-  test("a kernel that dies is told as the cell's outcome", async () => {
+  test("a kernel that dies is the cell's outcome", async () => {
     const { call } = createWorld();
     const reply = await call("execute_code", { code: "print so far\ndie" });
     expect(reply.isError).toBeUndefined();
@@ -159,7 +159,7 @@ describe("execute_code", () => {
 });
 
 describe("wait", () => {
-  /** A cell that runs and of which nothing was shown yet. */
+  /** A running cell without output so far. */
   async function startCell() {
     const world = createWorld({ provider: createHandProvider() });
     const { execution } = await world.call("execute_code", { code: "", wait_s: 0 });

@@ -46,7 +46,7 @@ test("close_session can delete everything", async () => {
   expect(await call("list_files", { session_id })).toMatchObject({ code: "session_not_found" });
 });
 
-test("somebody else's session does not exist", async () => {
+test("another owner's session does not exist", async () => {
   const { call } = createWorld();
   const { session_id } = (await call("execute_code", { code: "count" })).execution;
   for (const name of ["wait", "interrupt", "reset_session", "close_session", "list_files", "list_variables"]) {

@@ -24,20 +24,20 @@ export interface World<Provider extends KernelProvider = FakeProvider> {
   store: Store;
   provider: Provider;
   options: Options;
-  /** What the client is told with the next heartbeat, and all that cells printed. */
+  /** The progress message of the next heartbeat, and all output of cells. */
   told: { progress(): string; printed: string[] };
   reply(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Reply>;
   call(name: string, args?: Record<string, unknown>, context?: Partial<ToolContext>): Promise<Shown>;
 }
 
 export interface Shown extends ToolResult {
-  /** All text, and what stands for other blocks. */
+  /** All text, and placeholders for other blocks. */
   text: string;
   execution: { session_id: string; execution_id: string; status: string };
   code: string | undefined;
 }
 
-/** The tools over the real engine with fake kernels, as a client gets to see them. */
+/** The tools over the real engine with fake kernels, as clients see them. */
 export function createWorld(parts?: {
   options?: Partial<Options>;
   store?: Store;

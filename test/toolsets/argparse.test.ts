@@ -9,7 +9,7 @@ import recorded from "../acceptance/data/command-lines.json" with { type: "json"
 
 type Name = keyof typeof recorded;
 
-/** As the program reads its arguments: the refusal, or what is left to be parsed. */
+/** Parses like the program: the refusal, or the remaining arguments. */
 async function read(name: Name, args: string[]) {
   const { commandLine, options } = await loadToolset(name);
   if (!commandLine.python) throw new Error(`${name} is no Python program`);
@@ -46,7 +46,7 @@ describe("what the originals accept is written out", () => {
     expect(commandLine.python && readAsPython(commandLine.python, args, additions(options))).toEqual(expected);
   });
 
-  test("options of ours keep their values", async () => {
+  test("native options keep their values", async () => {
     const { commandLine, options } = await loadToolset("mcp-run-python");
     const args = ["--data-dir", "--odd", "--allow-net", "stdio", "--memory-mb=9", "--return-mode", "json"];
     expect(commandLine.python && readAsPython(commandLine.python, args, additions(options))).toEqual(args);

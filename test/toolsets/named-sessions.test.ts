@@ -14,7 +14,7 @@ test("are started once, for callers at the same time, and are this process's own
   expect((await named.getOrCreate({ sessions: other, owner: "ann" }, "")).id).not.toBe(one?.id);
 });
 
-test("are not found when their lifetime is over, and begin anew", async () => {
+test("are not found after their lifetime, and start again", async () => {
   const named = new NamedSessions();
   const { sessions, clock } = await startEngine({ guest: { forgetsIdleSessions: true } });
   const context = { sessions, owner: "ann" };

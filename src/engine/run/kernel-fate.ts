@@ -1,4 +1,4 @@
-/** What became of the kernel that a cell could expect, and so of the session's variables. Empty: still there. */
+/** What happened to the kernel of the previous cell, and so to the session's variables. Empty: it still runs. */
 export interface KernelFate {
   /** The previous kernel was lost; this cell runs in a fresh one. */
   lost?: LostKernel | undefined;

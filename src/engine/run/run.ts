@@ -28,7 +28,7 @@ export class Run {
   stopReason: StopReason | undefined;
   /** Why its kernel is gone: it died, or was killed after ignoring an interrupt. */
   lost: string | undefined;
-  /** What became of the previous kernel. */
+  /** What happened to the previous kernel. */
   fate: KernelFate = {};
   /** Its time limit; set when it starts to run. */
   timeoutMs: number | undefined;

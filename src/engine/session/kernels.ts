@@ -99,7 +99,7 @@ export class SessionKernels {
     await Promise.all(this.#all.map((held) => held.end(notice)));
   }
 
-  /** Replays earlier cells. Undefined: there are none. A kernel that hangs during the replay is dropped. */
+  /** Replays earlier cells. Undefined: no cells to replay. A kernel that hangs during the replay is dropped. */
   async #rebuild(
     kernel: Kernel,
     earlier: PastPythonCell[],

@@ -151,7 +151,7 @@ export class Sessions {
     return () => this.#fileWatchers.delete(watcher);
   }
 
-  /** Ends a session for good. Its files and history stay readable for a while, unless they are deleted too. */
+  /** Closes a session permanently. Its files and history stay readable for a while, unless they are deleted too. */
   async close(session: Session, { deleteFiles = false } = {}): Promise<void> {
     await this.#whileClosing(session.id, () => this.#close(session, deleteFiles));
   }

@@ -69,13 +69,13 @@ async function tcpBytes(pid: number | undefined): Promise<number> {
 async function memoryFileBytes(pids: number[]): Promise<number> {
   const found = new Map<number, number>();
   for (const path of MEMORY_FOLDERS) {
-    const ours = await stat(path).catch(() => undefined);
+    const ofHost = await stat(path).catch(() => undefined);
     for (const pid of pids) {
       const inside = `/proc/${pid}/root${path}`;
-      const theirs = await stat(inside).catch(() => undefined);
-      if (!theirs || theirs.dev === ours?.dev || found.has(theirs.dev)) continue;
+      const ofProcess = await stat(inside).catch(() => undefined);
+      if (!ofProcess || ofProcess.dev === ofHost?.dev || found.has(ofProcess.dev)) continue;
       const use = await statfs(inside).catch(() => undefined);
-      if (use?.type === TMPFS_TYPE) found.set(theirs.dev, (use.blocks - use.bfree) * use.bsize);
+      if (use?.type === TMPFS_TYPE) found.set(ofProcess.dev, (use.blocks - use.bfree) * use.bsize);
     }
   }
   return [...found.values()].reduce((sum, bytes) => sum + bytes, 0);

@@ -43,7 +43,7 @@ function isCheckedOut(place: string): boolean {
   return lstatSync(join(place, ".git"), { throwIfNoEntry: false }) !== undefined;
 }
 
-/** The nearest folder above with a repository; the folder itself if there is none. */
+/** The nearest folder above with a repository; else the folder itself. */
 function repositoryAround(root: string): string {
   for (let folder = root; ; folder = dirname(folder)) {
     if (gitDirOf(join(folder, ".git")) !== undefined) return folder;

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 /** An empty file or folder, created because a mount needs a mount point. */
 export interface Placeholder {
   path: string;
-  /** Its identity (see `idOf`): anything else at the path is not ours. */
+  /** Its identity (see `idOf`): anything else at the path is not a placeholder. */
   id: string;
 }
 

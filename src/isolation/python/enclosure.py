@@ -1,6 +1,6 @@
 """
 Isolation of a process whose forks build their own jails, such as a zygote: no network, and only the files that they
-need, at their own paths. To be entered by a single-threaded process before it imports code that is not ours.
+need, at their own paths. To be entered by a single-threaded process before it imports third-party code.
 """
 
 import os

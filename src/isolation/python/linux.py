@@ -142,7 +142,7 @@ def forbid_new_privileges():
 
 
 def drop_privileges():
-    """Drops all capabilities for good."""
+    """Drops all capabilities permanently."""
     forbid_new_privileges()
     for capability in range(64):
         if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:

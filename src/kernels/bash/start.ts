@@ -101,7 +101,7 @@ export async function startBash(options: BashStart): Promise<BashKernel> {
     });
     return kernel;
   } catch (error) {
-    shell.kill("The start was given up.");
+    shell.kill("The start was aborted.");
     await closed;
     throw error;
   }

@@ -16,10 +16,7 @@ import type { Zygotes } from "./zygote/zygotes.ts";
 /** A kernel that takes longer to answer is busy in native code, or the machine is: its output is completed later. */
 const ATTACH_MS = 3_000;
 
-/**
- * Takes over the kernel that an earlier run of this program left in a session's run folder, with all that belongs to it,
- * if it is still there.
- */
+/** Adopts the orphaned kernel of a session's run folder, if it is still alive. */
 export async function adoptLocal(
   slot: StartOptions,
   { sandboxes, zygotes, installer, log }: Pick<LocalStart, "sandboxes" | "zygotes" | "installer" | "log">,
@@ -36,7 +33,7 @@ export async function adoptLocal(
   const channel = new AdoptedChannel(await connectZmq(connection), connection.clientId);
   const attached = channel.attach();
   const isAttached = await Promise.race([attached.then(() => true), delay(ATTACH_MS, false, { ref: false })]);
-  // Only now: later output comes through the channel as well.
+  // Read after attaching: output from now on also arrives through the channel.
   const cell = await readNewestCell(journalFile, connection.key);
   const later = () => attached.then(() => messagesOf(cell?.id, journalFile, connection.key));
   if (cell && !cell.over) await channel.continue(cell, isAttached ? undefined : later());
@@ -74,7 +71,7 @@ async function* eventsOf(
   }
   const events = kernel.resume(cell.id, cell.events);
   try {
-    // From its first step on it listens.
+    // The first step starts listening.
     let step = events.next();
     channel.release();
     for (let next = await step; !next.done; next = await step) {

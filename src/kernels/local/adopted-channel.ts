@@ -3,19 +3,19 @@ import { createMessage, type JupyterMessage } from "../protocol/message.ts";
 import { isIdle, type NewestCell } from "../protocol/newest-cell.ts";
 
 /**
- * The way to a kernel whose newest cell was begun by an earlier run of this program. Of that cell it passes on what the
- * journal does not have, once `release` is called, and its end in any case: the reply went to a server that is gone.
+ * The channel to an orphaned kernel whose newest cell was started by a previous server process. After `release` it
+ * delivers the cell's messages that are not in the journal, and makes up the reply, which went to that process.
  */
 export class AdoptedChannel implements JupyterChannel {
   readonly closed: JupyterChannel["closed"];
   readonly #inner: JupyterChannel;
   readonly #session: string;
   #listener: Listener = () => {};
-  /** Messages that arrived before the kernel listened. */
+  /** Messages that arrived before `listen`. */
   #early: JupyterMessage[] = [];
   #cell: NewestCell | undefined;
   #replied = false;
-  /** Messages of the cell, until it has a waiter and the journal has been read. */
+  /** Messages of the cell, until `release` was called and the journal has been read. */
   #held: JupyterMessage[] | undefined;
   #isReleased = false;
   #isBehind = false;
@@ -43,8 +43,8 @@ export class AdoptedChannel implements JupyterChannel {
   }
 
   /**
-   * Resolves when the kernel's output reaches us, or the channel is closed. The kernel is asked through the channel that
-   * answers while a cell runs; code that holds Python's lock delays the answer, and shows nothing meanwhile.
+   * Resolves when the kernel's output arrives here, or the channel is closed. Uses the control channel, which answers
+   * while a cell runs. Code that holds Python's lock delays the answer, but cannot print meanwhile.
    */
   async attach(): Promise<void> {
     const question = createMessage("control", "kernel_info_request", {}, { session: this.#session });
@@ -58,22 +58,21 @@ export class AdoptedChannel implements JupyterChannel {
   }
 
   /**
-   * Begins to pass on the rest of a cell, to be called before the kernel listens. `later`: the journal's messages of the
-   * cell once more, read after `attach` has ended, if that had not ended when `cell` was read: the output in between
-   * reached neither.
+   * Starts to deliver the rest of a cell; to be called before `listen`. `later`: if `attach` had not finished when `cell`
+   * was read, the journal's messages of the cell, read again after `attach`: output in between was in neither.
    */
   async continue(cell: NewestCell, later?: Promise<JupyterMessage[]>): Promise<void> {
     this.#cell = cell;
     this.#held = [];
     this.#isBehind = later !== undefined;
     void later?.then((messages) => this.#catchUp(messages, cell));
-    // It is answered when the cell is over, whether or not anything else tells of that.
+    // Answered when the cell is over, even if nothing else reports its end.
     const question = createMessage("shell", "kernel_info_request", {}, { session: this.#session });
     this.#afterCell = question.header.msg_id;
     await this.#inner.send(question);
   }
 
-  /** The cell has a waiter now. */
+  /** The cell's events are being read: delivers the held messages. */
   release(): void {
     this.#isReleased = true;
     this.#flush();
@@ -114,7 +113,7 @@ export class AdoptedChannel implements JupyterChannel {
     return parentId !== undefined && (parentId === this.#cell?.id || parentId === this.#afterCell);
   }
 
-  /** With the reply, if it has not come, before the end of the output. */
+  /** Makes up a missing reply before the idle status. */
   #pass(message: JupyterMessage, cell: NewestCell): void {
     const { channel, header, parent } = message;
     cell.failed ||= header.msg_type === "error";

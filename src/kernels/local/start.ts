@@ -67,7 +67,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
     undo.unshift(await beat(files.heartbeatFile, log));
     const begun = await begin(start, { sandbox, connection, ...files });
     undo.unshift(async () => {
-      await begun.life.kill("The start was given up.");
+      await begun.life.kill("The start was aborted.");
       await begun.life.exited;
     });
     const channel = await connectZmq(connection);

@@ -68,7 +68,7 @@ async function connect(
     return await server.connect(kernelId, { wsSession, signal });
   } catch (error) {
     signal.throwIfAborted();
-    server.log.debug(`a kernel of an earlier run is not taken over: ${error instanceof Error ? error.message : error}`);
+    server.log.debug(`a kernel of an earlier run was not adopted: ${error instanceof Error ? error.message : error}`);
     return undefined;
   }
 }

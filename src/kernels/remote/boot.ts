@@ -95,6 +95,6 @@ function aboutOf(reply: Record<string, unknown>): About {
 function failed(why: string): CellwrightError {
   const message = `The server's Python kernel cannot be prepared: ${why.slice(0, 500)}.`;
   return new CellwrightError("kernel_start_failed", message, {
-    hint: "Its `python3` kernel has to be ipykernel 6 or newer, on Linux or macOS.",
+    hint: "Its `python3` kernel has to be ipykernel 6.17 or newer, on Linux or macOS.",
   });
 }

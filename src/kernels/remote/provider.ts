@@ -151,7 +151,7 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
       balancer.place(sessionId, site.name);
       await site.instances
         .noteKernel(adopted.record.kernelId, { sessionId, language })
-        .catch((error) => log.warn(`${site.name} cannot be told who uses it`, error));
+        .catch((error) => log.warn(`${site.name}: cannot register this Cellwright there`, error));
       const kernel = keep(
         language === "bash" ? shellKernel(adopted.kernel) : adopted.kernel,
         sessionId,

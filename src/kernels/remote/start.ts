@@ -38,7 +38,7 @@ export async function startRemote(start: RemoteStart): Promise<JupyterKernel> {
     signal.throwIfAborted();
     kernelId = await server.createKernel(signal);
     const noted = start.onCreated?.(kernelId).catch((error) => {
-      log.warn(`${server.name} cannot be told who uses it`, error);
+      log.warn(`${server.name}: cannot register this Cellwright there`, error);
     });
     const [wsSession, clientSession] = [randomUUID(), randomUUID()];
     channel = await connectNew(server, kernelId, { wsSession, signal });
@@ -59,7 +59,7 @@ export async function startRemote(start: RemoteStart): Promise<JupyterKernel> {
     return kernel;
   } catch (error) {
     await channel?.close();
-    if (kernelId !== undefined) await remoteLife(server, { kernelId, log }).kill("The start was given up.");
+    if (kernelId !== undefined) await remoteLife(server, { kernelId, log }).kill("The start was aborted.");
     start.signal.throwIfAborted();
     if (!late.aborted) throw error;
     const message = `A kernel of the Jupyter server at ${server.url} was not ready after ${startTimeoutMs / 1000} s.`;

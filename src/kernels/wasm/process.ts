@@ -125,7 +125,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
         if (parsed) report(parsed);
         else if (line && strays < MAX_STRAYS) {
           strays += 1;
-          log.debug(`a kernel wrote a line of its own: ${line.slice(0, 200)}`);
+          log.debug(`stray line from a kernel: ${line.slice(0, 200)}`);
         }
       }
     } catch (error) {

@@ -163,7 +163,7 @@ async function findPrerequisites(config: WasmConfig, disposing: AbortSignal): Pr
   const isRequired = config.jail === "namespaces" || config.jail === "landlock";
   if ("obstacle" in found && isRequired) {
     throw new CellwrightError("kernel_start_failed", `The kernel cannot be isolated as required: ${found.obstacle}.`, {
-      hint: "Repair that, or start with --jail auto.",
+      hint: "Fix that, or start Cellwright with --jail auto.",
     });
   }
   const isolation = "obstacle" in found ? undefined : { ...found, libraries: await sharedLibraries(sources.denoFile) };

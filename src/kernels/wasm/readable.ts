@@ -7,7 +7,7 @@ export interface Readable {
   at: string;
 }
 
-/** Folders with Python's files or ours. */
+/** Folders with Python's or Cellwright's files. */
 const taken = ["/workspace", "/site", "/image", "/lib", "/dev", "/proc"];
 /** Folders that cannot be mounted themselves, but folders below them can. */
 const shared = ["/", "/tmp", "/home", "/home/user", "/usr", "/etc"];

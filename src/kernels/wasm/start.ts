@@ -119,7 +119,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     void watchdog.start();
     return kernel;
   } catch (error) {
-    process.kill("The start was given up.");
+    process.kill("The start was aborted.");
     await closed;
     throw error;
   }

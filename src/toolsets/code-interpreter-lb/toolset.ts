@@ -17,14 +17,14 @@ const inputSchema = {
   properties: {
     session_id: {
       type: "string",
-      description: "Whose variables the code sees: calls with the same one share them.",
+      description: "Session id: calls with the same id share variables.",
     },
-    code: { type: "string", description: "The Python code." },
-    timeout: { type: "integer", description: "How many seconds the code may run.", default: 30 },
+    code: { type: "string", description: "Python code to run." },
+    timeout: { type: "integer", description: "Time limit in seconds.", default: 30 },
     initialization_images: {
       type: "array",
       items: { type: "string" },
-      description: "Pictures as base64, which the code finds as image_0, image_1 and so on.",
+      description: "Images as base64, available to the code as image_0, image_1, …",
     },
   },
   required: ["session_id", "code"],
@@ -36,7 +36,7 @@ const executePython = defineTool({
   name: "execute_python",
   title: "",
   description:
-    "Runs Python code. What it defines stays for later calls with the same session_id; figures come back as images.",
+    "Runs Python code. Variables persist between calls with the same session_id; figures are returned as images.",
   readOnly: false,
   // Parsed in `checkArguments`, for the original's error texts.
   input: z.looseObject({}),
@@ -172,6 +172,6 @@ function noticeOf(run: Run, sessionId: string): string | undefined {
   if (movedFrom === undefined) return undefined;
   const answer = answerOf(run);
   const isElsewhere = answer && answer.place !== movedFrom;
-  const what = isElsewhere ? `moved from port ${movedFrom} to port ${answer.place}` : "was begun anew";
+  const what = isElsewhere ? `moved from port ${movedFrom} to port ${answer.place}` : "was restarted";
   return `**Notice**: session '${sessionId}' ${what}; earlier variables are lost.`;
 }

@@ -261,9 +261,9 @@ function shownText({ stdout, result, stderr }: { stdout: string; result: string 
 /** Why a cell failed: its traceback, or a notice. */
 function failureText({ run, execution }: Cell): string | undefined {
   const error = errorOf(execution.outputs);
-  const told = error && (withoutEscapes(error.traceback.join("\n")) || `${error.name}: ${error.message}`);
+  const traceback = error && (withoutEscapes(error.traceback.join("\n")) || `${error.name}: ${error.message}`);
   const { stopReason } = run;
-  if (stopReason === "timeout") return run.lost === undefined ? told : NOT_STOPPED;
+  if (stopReason === "timeout") return run.lost === undefined ? traceback : NOT_STOPPED;
   if (execution.status === "kernel_died") return `kernel died; state was lost (${run.lost})`;
   const stopped = {
     interrupted: run.lost === undefined ? "the cell was interrupted" : NOT_STOPPED,
@@ -272,7 +272,7 @@ function failureText({ run, execution }: Cell): string | undefined {
     closed: "the session was shut down; state was lost",
     shutdown: "the server was stopped; state was lost",
   };
-  return [told, stopReason && (!told || run.lost) ? `KeyboardInterrupt: ${stopped[stopReason]}` : undefined]
+  return [traceback, stopReason && (!traceback || run.lost) ? `KeyboardInterrupt: ${stopped[stopReason]}` : undefined]
     .filter((part) => part !== undefined)
     .join("\n");
 }

@@ -22,7 +22,7 @@ export async function inSession(
   context: Context04,
   failure: string,
   work: (place: FileInSession) => Promise<object>,
-  besides: object = {},
+  extra: object = {},
 ): Promise<ExactReply> {
   try {
     if (isSensitive(given)) throw blocked(given);
@@ -32,11 +32,11 @@ export async function inSession(
     await noteUse(session).catch(() => {});
     return objectReply(value);
   } catch (error) {
-    return objectReply({ error: toldOf(error, given, failure), ...besides });
+    return objectReply({ error: errorText(error, given, failure), ...extra });
   }
 }
 
-function toldOf(error: unknown, given: string, failure: string): string {
+function errorText(error: unknown, given: string, failure: string): string {
   if (error instanceof ReportedError) return error.message;
   if (hasCode(error, "path_outside_session")) return outside(given);
   if (error instanceof CellwrightError) return `${failure}: ${error.message}`;

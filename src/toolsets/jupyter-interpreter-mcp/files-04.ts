@@ -17,7 +17,7 @@ const BASE64_CHARS = 76;
 const downloadFile = defineTool04({
   name: "download_file",
   description:
-    "The whole content of a file of the session: text as it is, other files as base64. Better for small files; code in execute_code reads large ones where they lie.",
+    "Returns the whole content of a file in the session: text as it is, other files as base64. For small files; process large ones with execute_code.",
   readOnly: true,
   input: z.object({ session_id: z.string(), path: z.string() }),
   values: STRINGS,
@@ -35,7 +35,7 @@ const downloadFile = defineTool04({
 const uploadFilePath = defineTool04({
   name: "upload_file_path",
   description:
-    "Copies a file of this machine, named by its absolute path, into the session, where code can read it. Up to 100 MB, only from allowed folders, and none that usually hold secrets. overwrite=False refuses to replace a file that is there.",
+    "Copies a file of this machine, given by its absolute path, into the session, where code can read it. Up to 100 MB, only from allowed folders, and no files that usually hold secrets. overwrite=False refuses to replace an existing file.",
   readOnly: false,
   input: z.object({
     session_id: z.string(),
@@ -60,7 +60,7 @@ const uploadFilePath = defineTool04({
 
 const listDir = defineTool04({
   name: "list_dir",
-  description: "What is in the session's folder, or in a folder below it: names, sizes and times.",
+  description: "Lists the session's folder, or a folder below it: names, sizes and times.",
   readOnly: true,
   input: z.object({ session_id: z.string(), path: z.string().default("") }),
   values: LISTS_OR_STRINGS,
@@ -87,7 +87,7 @@ const listDir = defineTool04({
 const readFile = defineTool04({
   name: "read_file",
   description:
-    "Lines of a text file of the session with their numbers, from offset on, at most limit of them (first 200 unless told otherwise). Binary files are for download_file.",
+    "Returns numbered lines of a text file in the session: at most limit lines, starting at offset; by default the first 200. Use download_file for binary files.",
   readOnly: true,
   input: z.object({
     session_id: z.string(),
@@ -123,7 +123,7 @@ const readFile = defineTool04({
 const writeFile = defineTool04({
   name: "write_file",
   description:
-    "Creates or replaces a text file of the session, and the folders above it. Binary files come in with upload_file_path.",
+    "Creates or replaces a text file in the session, and creates missing parent folders. Use upload_file_path for binary files.",
   readOnly: false,
   input: z.object({ session_id: z.string(), path: z.string(), content: z.string() }),
   values: true,
@@ -144,7 +144,7 @@ const writeFile = defineTool04({
 const editFile = defineTool04({
   name: "edit_file",
   description:
-    "Replaces old_string by new_string in a text file of the session. It has to occur once, unless replace_all=True. Where it is not found as it stands, blanks around each line are ignored, then the common indent. Read the file before.",
+    "Replaces old_string with new_string in a text file in the session. It must occur exactly once, unless replace_all=True. If there is no exact match, whitespace around each line is ignored, then the common indent. Read the file first.",
   readOnly: false,
   input: z.object({
     session_id: z.string(),

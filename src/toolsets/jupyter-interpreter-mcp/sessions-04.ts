@@ -8,8 +8,7 @@ import { defineTool04, LISTS_OR_STRINGS, STRINGS, type State } from "./state-04.
 
 const createSession = defineTool04({
   name: "create_session",
-  description:
-    "Begins a session with a folder and a kernel of its own. All other tools want the session_id that it returns.",
+  description: "Starts a session with its own folder and kernel. All other tools need the session_id that it returns.",
   readOnly: false,
   input: z.object({}),
   values: STRINGS,
@@ -31,7 +30,7 @@ const createSession = defineTool04({
 const executeCode = defineTool04({
   name: "execute_code",
   description:
-    "Runs Python, or shell commands as they stand (`ls`, `pwd`, `pip install …`), in a session. Variables and imports stay for the next call, as in a notebook. session_id comes from create_session.",
+    "Runs Python, or plain shell commands (`ls`, `pwd`, `pip install …`), in a session. Variables and imports persist between calls, as in a notebook. session_id comes from create_session.",
   readOnly: false,
   input: z.object({ code: z.string(), session_id: z.string() }),
   values: LISTS_OR_STRINGS,

@@ -16,21 +16,21 @@ export const options = {
   }),
   jupyterRoot: option({
     group: "Toolset",
-    help: "The folder that a Jupyter server serves; files are named from there.",
+    help: "Root folder of the Jupyter server; file paths are relative to it.",
     type: text("DIR"),
     default: "/home/jovyan",
     aliases: { env: ["JUPYTER_ROOT"] },
   }),
   restoreSessionsOnStartup: option({
     group: "Toolset",
-    help: "Start the kernels of earlier sessions at once, and not when they are first used.",
+    help: "Start the kernels of earlier sessions immediately, not on first use.",
     type: flag(),
     default: false,
     aliases: { env: ["RESTORE_SESSIONS_ON_STARTUP"] },
   }),
   allowedDir: option({
     group: "Toolset",
-    help: "A folder that upload_file_path may read. Otherwise the working directory; over HTTP none. Repeatable.",
+    help: "Folder that upload_file_path may read (default: the working directory; over HTTP none). Repeatable.",
     type: list("DIR"),
     default: [],
     repeatable: true,
@@ -38,7 +38,7 @@ export const options = {
   }),
   allowAll: option({
     group: "Toolset",
-    help: "Let upload_file_path read files anywhere.",
+    help: "Let upload_file_path read any file.",
     type: flag(),
     default: false,
     trusted: true,

@@ -47,8 +47,8 @@ export const toolset = defineToolset({
       server: {
         name: "Code Interpreter",
         version: "0.4.0",
-        instructions: `Begin with create_session, and pass its session_id to every other tool. Code runs as in a notebook: what was
-defined before is still there. Python and shell commands (ls, pwd, cat file.txt) are both understood.
+        instructions: `Call create_session first, and pass its session_id to every other tool. Code runs as in a notebook: variables
+persist between calls. Python and shell commands (ls, pwd, cat file.txt) both work.
 `,
       },
       tools: [...sessionTools(state), ...fileTools(state)],

@@ -17,7 +17,7 @@ export function environment(env: NodeJS.ProcessEnv, cwd: string): NodeJS.Process
   const { LOG_LEVEL: asked, NOTEBOOKS_FOLDER: folder, ...others } = env;
   const level = levels[asked?.trim().toUpperCase() ?? "INFO"];
   if (level === undefined)
-    process.stderr.write(`cellwright warn: LOG_LEVEL=${asked} is none of Python's; INFO is used.\n`);
+    process.stderr.write(`cellwright warn: LOG_LEVEL=${asked} is not a Python log level; using INFO.\n`);
   return {
     ...(folder ? { NOTEBOOKS_FOLDER: resolve(cwd, folder) } : {}),
     CELLWRIGHT_LOG_LEVEL: level ?? "info",

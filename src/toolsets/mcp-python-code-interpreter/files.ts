@@ -31,12 +31,12 @@ export function isReported({ path, change }: FileChange): boolean {
 
 /** Files that replies reported and that still exist. */
 export async function reportedFiles(session: Session): Promise<FileRef[]> {
-  const told = new Set(
+  const reported = new Set(
     (await session.cells()).flatMap(({ files }) => files.filter(isReported).map(({ path }) => path)),
   );
   const { entries } = await session.workspace.list(".", { recursive: true });
   return entries
-    .filter(({ kind, path }) => kind === "file" && told.has(path))
+    .filter(({ kind, path }) => kind === "file" && reported.has(path))
     .map((entry) => fileRef(session.id, entry));
 }
 

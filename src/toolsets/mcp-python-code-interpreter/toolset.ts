@@ -51,7 +51,7 @@ Returns:
     let session: Session | undefined;
     try {
       session = isNew ? await context.sessions.create(context.owner) : await find(session_id, context);
-      if (!session) return failed(`SessionExpiredError: ${expired(session_id)} ${BEGIN_ANEW}`);
+      if (!session) return failed(`SessionExpiredError: ${expired(session_id)} ${START_AGAIN}`);
       const run = session.execute(code, { signal: context.signal });
       const execution = await wholeCell(run, context);
       return await cellReply({ run, execution, isNew }, session, context);
@@ -167,7 +167,7 @@ export const toolset = defineToolset({
   },
 });
 
-const BEGIN_ANEW = 'Please create a new session (use session_id="" or session_id="0") and re-execute your setup code.';
+const START_AGAIN = 'Please create a new session (use session_id="" or session_id="0") and re-execute your setup code.';
 
 /** Errors that mean that no kernel could be started. */
 const startErrors = new Set<string>([

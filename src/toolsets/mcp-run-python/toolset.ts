@@ -33,19 +33,19 @@ const oneUse = new OneUse();
 const options = {
   returnMode: option({
     group: "Toolset",
-    help: "How the tool says what it returns.",
+    help: "Format of the result.",
     type: choice(["xml", "json"]),
     default: "xml",
   }),
   listPackages: option({
     group: "Toolset",
-    help: "Name the packages of --deps in each reply, too.",
+    help: "Also list the packages of --deps in each reply.",
     type: flag(),
     default: false,
   }),
   disableNetworking: option({
     group: "Toolset",
-    help: "Let code use no network, whatever --allow-net says.",
+    help: "Give code no network, even with --allow-net.",
     type: flag(),
     default: false,
     trusted: true,
@@ -100,7 +100,7 @@ const runPythonCode = (own: Own) =>
       const dependencies = own.listPackages ? [...options.packages, ...result.installed] : result.installed;
       return {
         type: "exact",
-        blocks: [{ type: "text", text: resultText(result, mode, dependencies) }, ...besides(result)],
+        blocks: [{ type: "text", text: resultText(result, mode, dependencies) }, ...attachments(result)],
       };
     },
   });
@@ -121,11 +121,11 @@ export function globalsOf(variables: Record<string, unknown>): Variables {
 }
 
 /** Pictures, and the files of the output folder. */
-function besides({ shown, files }: Awaited<ReturnType<typeof runScript>>): ExactBlock[] {
+function attachments({ shown, files }: Awaited<ReturnType<typeof runScript>>): ExactBlock[] {
   const blocks: ExactBlock[] = shown.length > 0 ? [{ type: "shown", bundles: shown }] : [];
   for (const { path, mimeType, bytes, sizeBytes } of files) {
     if (bytes) blocks.push({ type: "resource", uri: `file:///${encodeURI(path)}`, mimeType, bytes });
-    else blocks.push({ type: "text", text: `${path} has ${sizeBytes} bytes, which is too much to be returned.` });
+    else blocks.push({ type: "text", text: `${path} has ${sizeBytes} bytes, which is too large to return.` });
   }
   return blocks;
 }

@@ -71,14 +71,14 @@ export class ProtectedPaths {
 
 function outsideReason(folder: string): Reason {
   return {
-    what: `what is in \`${folder}\` also runs outside of the sandbox`,
+    what: `files in \`${folder}\` also run outside of the sandbox`,
     hint: "Use another folder. Packages of a session are installed with install_packages.",
   };
 }
 
 function obeyedReason(path: string): Reason {
   return {
-    what: `programs on this machine obey \`${path}\` without being asked`,
+    what: `programs on this machine automatically run \`${path}\` or read it as configuration`,
     hint: `Choose another name, or start Cellwright with --allow-write=${path} to allow it.`,
   };
 }

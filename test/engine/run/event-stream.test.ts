@@ -20,7 +20,7 @@ function start() {
   return { events, tell, listeners };
 }
 
-test("a reader that is too slow misses output, is told so once, and hears the end", async () => {
+test("a reader that is too slow misses output, gets one mark, and gets the end", async () => {
   const { events, tell } = start();
   tell(printed("x".repeat(5_000_000)), printed("lost"), printed("lost, too"), done);
   const read: ExecutionEvent[] = [];

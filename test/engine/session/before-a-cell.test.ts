@@ -6,7 +6,7 @@ import type { Workspace } from "../../../src/workspace/workspace.ts";
 import { createFakeProvider } from "../../support/fake-kernel.ts";
 import { openMemoryStore } from "../../support/memory-store.ts";
 
-/** A session whose files are on another machine: there is no path of this one. */
+/** A session whose files are on another machine: it has no local path. */
 async function start() {
   const provider = createFakeProvider();
   const store = openMemoryStore();
@@ -70,7 +70,7 @@ test("a cell that is stopped while its kernel cannot be reached never ran", asyn
   expect(provider.kernels[0]?.began).toEqual(["print one"]);
 });
 
-test("files elsewhere are looked at once a cell, and anew for another kernel", async () => {
+test("remote files are scanned once per cell, and again for another kernel", async () => {
   const { session, provider, marked } = await start();
   for (const code of ["print one", "print two", "print three"]) await session.execute(code).finished;
   expect(marked).toHaveBeenCalledTimes(1);

@@ -14,7 +14,7 @@ const collectGarbage = runInNewContext("gc") as () => void;
 
 const MB = 1024 * 1024;
 
-/** A kernel whose cells show what they are told to, and that can show something for each of them ever after. */
+/** A kernel whose cells show what the test asks for, and that can send late output for each of them. */
 function start() {
   const late: ((event: ExecutionEvent) => void)[] = [];
   const shown = new Map<string, ExecutionEvent[]>();
@@ -53,7 +53,7 @@ function start() {
 
 async function isCollected(ref: WeakRef<object>): Promise<boolean> {
   for (let round = 0; round < 20 && ref.deref(); round += 1) {
-    // What a job has looked at stays until it is over.
+    // V8 keeps what a job has read until the job is over.
     await new Promise((resolve) => setImmediate(resolve));
     collectGarbage();
   }
@@ -81,7 +81,7 @@ test("a kernel that waits for late output keeps alive neither a cell's variables
   expect(await Promise.all(refs.map(isCollected))).toEqual([true, true]);
 });
 
-test("late output of a cell that is not held any more still comes, and is not told as another cell's", async () => {
+test("late output of a released cell still arrives, and is not attributed to another cell", async () => {
   const { sessions, store, shown, late } = start();
   const session = await sessions.create("ann");
   shown.set("large", [{ type: "display", data: { "text/html": "x".repeat(9 * MB) } }]);

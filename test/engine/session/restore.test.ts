@@ -108,7 +108,7 @@ describe("a kernel that an earlier run of the program left behind", () => {
   const printed: ExecutionEvent = { type: "stream", name: "stdout", text: "meanwhile\n" };
   const done: ExecutionEvent = { type: "done", status: "ok", executionCount: 7 };
 
-  /** A session with a cell that nobody wrote the end of. */
+  /** A session with a cell whose end was never recorded. */
   async function crashed() {
     const store = openMemoryStore();
     const former = start({ store });

@@ -14,13 +14,13 @@ import { openMemoryStore } from "../../support/memory-store.ts";
 
 const GRACE_MS = 15;
 
-/** Time passes only while a test looks, a millisecond with each turn of the event loop: a busy machine changes nothing. */
+/** Time passes only while a test waits, a millisecond per turn of the event loop: a busy machine changes nothing. */
 beforeEach(
   () => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"] }),
 );
 afterEach(() => void vi.useRealTimers());
 
-/** The same clock for whoever waits with a promise. */
+/** The same clock for code that awaits a promise. */
 vi.mock(import("node:timers/promises"), async (original) => ({
   ...(await original()),
   setTimeout: (ms, value, { signal } = {}) =>
@@ -75,7 +75,7 @@ interface Cell {
   number: number;
   run: Run;
   abort: AbortController;
-  /** Lines this cell may print, in order, and whether it asked for one after its end. */
+  /** Lines that this cell may print, in order, and whether it requested late output. */
   lines: string[];
   lateLines: string[];
   looks: Execution[];
@@ -125,7 +125,7 @@ test("whatever is done to a session, every cell ends once and keeps what is its 
             }
           }
         }
-        // No turn is stuck: every cell is over in the time that its own limit, the grace and the kills take.
+        // No turn is stuck: every cell ends within its time limit, the grace period and the kills.
         await withDeadline(Promise.allSettled(cells.map((cell) => cell.run.finished)), 5_000);
         await pause(12);
         const history = await store.history(session.id);
@@ -222,7 +222,7 @@ async function pause(ms: number): Promise<void> {
   }
 }
 
-/** Fails when so much time has passed in which nothing but time could help. */
+/** Fails if this much time passed in which only time could help. */
 async function withDeadline<T>(promise: Promise<T>, ms: number): Promise<T> {
   let isOver = false;
   const over = () => {

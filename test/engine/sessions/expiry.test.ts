@@ -63,7 +63,7 @@ describe("where sessions do not outlive their lifetime", () => {
     expect(existsSync(folder(kept.id))).toBe(true);
   });
 
-  test("a busy one is not over, and use begins its time anew", async () => {
+  test("a busy one does not expire, and use restarts its lifetime", async () => {
     const { sessions, clock } = await start();
     const session = await sessions.create("ann");
     const run = session.execute("hang");

@@ -57,7 +57,7 @@ describe("sessions", () => {
 
   test("are found in the order of the calls, however long the store takes for each", async () => {
     const store = openMemoryStore();
-    /** The store answers the second question before the first. */
+    /** The store answers the second query before the first. */
     const slow = { ...store, sessions: () => new Promise<SessionRecord[]>((answer) => questions.push(answer)) };
     const questions: ((records: SessionRecord[]) => void)[] = [];
     const answerAll = async () => {
@@ -82,7 +82,7 @@ describe("sessions", () => {
     }
   });
 
-  test("of somebody else answer exactly like unknown ones", async () => {
+  test("of another owner answer exactly like unknown ones", async () => {
     const { sessions } = start();
     const { id } = await sessions.create("ann", { name: "secret plan" });
     const message = (idOrName: string): Promise<string> =>
@@ -94,7 +94,7 @@ describe("sessions", () => {
     expect(await sessions.list("bob")).toEqual([]);
   });
 
-  test("that are idle lose their kernel, and the next cell is told", async () => {
+  test("that are idle lose their kernel, and the next cell reports it", async () => {
     const { sessions, provider, clock } = start();
     const session = await sessions.create("ann");
     await session.execute("print a").finished;

@@ -11,14 +11,14 @@ import { bare, forked, spawned, type Way } from "../jailed.ts";
 
 const python = testPython("debian");
 
-/** What code in a jail can connect to and signal, where a filter alone cannot tell. */
+/** What code in a jail can connect to and signal, where a filter alone cannot decide. */
 describeWithIsolations("code in a jail that sees folders of others", (isolation) => {
   const folder = mkdtempSync(join(tmpdir(), "cellwright-gate-"));
   const [workspaceDir, readable, tmpDir] = ["own", "readable", "tmp"].map((name) => join(folder, name)) as string[];
   const foreign = join(readable ?? "", "foreign.sock");
   const script = join(readable ?? "", "script.py");
   const hasNamespaces = isolation.tier === "namespaces";
-  // Bubblewrap has no process that could judge: all is refused there, unless the program's own launcher does it.
+  // Bubblewrap has no gate: everything is refused there, unless the Python launcher is used.
   const judges = isolation.launcher.kind === "python";
   let server: Server;
   let reached = 0;
@@ -63,7 +63,7 @@ describeWithIsolations("code in a jail that sees folders of others", (isolation)
     const refusal = judges ? "EACCES" : "EPERM";
     expect(await ask(connectTo(foreign))).toEqual([refusal]);
     expect(await ask(connectTo(foreign), { way: forked })).toEqual(["EACCES"]);
-    // The same by other ways: a link in its own folder, an abstract name, a datagram, a pair that can be aimed.
+    // The same in other ways: a link in its own folder, an abstract name, a datagram, a socket pair.
     const tries = `
 os.symlink("${foreign}", "link")
 print(errno.errorcode[socket.socket(socket.AF_UNIX).connect_ex("link")])

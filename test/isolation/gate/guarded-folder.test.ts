@@ -22,7 +22,7 @@ import { bare, forked, spawned, type Way } from "../jailed.ts";
 
 const python = testPython("debian");
 
-/** A user's folder with names in it that hosts obey, where Landlock can only grant what lies around them. */
+/** A user's folder with protected names, where Landlock can only grant the entries around them. */
 describeWithIsolations(
   "a workspace with protected names, without namespaces",
   (isolation) => {
@@ -53,7 +53,7 @@ describeWithIsolations(
 
     const run = async (code: string, way: Way = spawned): Promise<string[]> => {
       const script = join(folder, "script.py");
-      // Also where nothing else says so: the control does real damage.
+      // Even without other protection: the control does real damage.
       writeFileSync(script, `${PRELUDE}\nos.chdir("${workspace}")\n${code}`);
       const jail = await localJail({
         isolation,
@@ -168,7 +168,7 @@ for name, way in ways.items():
       expect(through).toEqual([]);
       expect(snapshot()).toEqual(before);
       expect(existsSync(join(folder, "beside"))).toBe(false);
-      // Without walls most of it succeeds.
+      // Without the sandbox most of it succeeds.
       layOut();
       const free = await run(attempts, bare);
       expect(free.filter((line) => line.endsWith(" None")).length).toBeGreaterThan(20);
@@ -233,7 +233,7 @@ print(len(os.listdir(".")), len(os.listdir("/proc/self/fd")) < 10)`;
       expect(await run(code)).toEqual([`${before + 1500} True`]);
     });
 
-    /** What must not change. */
+    /** Files that must not change. */
     function snapshot(): Record<string, unknown> {
       const names = [".git", ".git/config", ".git/hooks", ".git/HEAD", ".npmrc", "tools/env"];
       const state = (path: string) => {

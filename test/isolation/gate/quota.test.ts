@@ -12,7 +12,7 @@ const python = testPython("debian");
 const MB = 1024 * 1024;
 const LIMIT = 8 * MB;
 
-/** How each writes a megabyte to the file `f`; all say what refused it in the end. */
+/** How each writes a megabyte to the file `f`; all report what finally refused it. */
 const ways = {
   write: "os.write(f, MEGABYTE)",
   pwrite: "os.pwrite(f, MEGABYTE, n << 20)",

@@ -22,7 +22,7 @@ const folder = mkdtempSync(join(tmpdir(), "cellwright-limits-"));
 chmodSync(folder, 0o777);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Goes a little beyond each limit, and says how far it came. Harmless where nothing holds it. */
+/** Goes slightly beyond each limit, and reports how far it came. Harmless where no limit applies. */
 const bombs = `
 import errno, os, resource, signal, sys, time
 def attempt(name, bomb):
@@ -58,7 +58,7 @@ for bomb in sys.argv[1:]: attempt(bomb, globals()[bomb])
 print("core", resource.getrlimit(resource.RLIMIT_CORE)[0], flush=True)
 `;
 
-/** Its children take more together than one process may have. */
+/** Its children together take more than one process may have. */
 const familyBomb = `
 import os, signal
 def hold(): return bytearray(b"x") * (100 << 20)
@@ -139,7 +139,7 @@ describeWithIsolations("a session's limits", (isolation) => {
     ]);
   });
 
-  test("the sum of a session's memory ends it, and that is told", async ({ skip }) => {
+  test("the sum of a session's memory ends it, with the reason", async ({ skip }) => {
     await withLimits(async (session) => {
       if (!session.limitsMemory) return skip(session.notes.join(" "));
       const options = { python, jail, folder, limits: session.forProcess };
@@ -148,7 +148,7 @@ describeWithIsolations("a session's limits", (isolation) => {
       expect(await session.causeOfDeath({ code: ran.code, signal: null })).toBe(
         "The kernel ran out of memory: its processes together used more than the limit of 128 MB.",
       );
-      // Told once: a later death has a cause of its own.
+      // Reported once: a later death has its own cause.
       expect(await session.causeOfDeath({ code: ran.code, signal: null })).toBe("The kernel was killed by SIGKILL.");
     });
   }, 90_000);
@@ -161,10 +161,10 @@ describeWithIsolations("a session's limits", (isolation) => {
     const { stdout } = await outcome(["/bin/sh", "-c", `${join} setsid sleep 100 >/dev/null 2>&1 & echo $!`]);
     await expect.poll(() => session.processes()).not.toEqual([]);
     await session.dispose();
-    // Its other kernel is still there.
+    // Its other kernel is still alive.
     expect(await again.processes()).not.toEqual([]);
     await again.dispose();
-    // Ended, though perhaps not yet waited for: in a container the first process may be none that does that.
+    // Dead, though perhaps not reaped: in a container, pid 1 may not do that.
     await expect.poll(() => isAlive(Number(stdout))).toBe(false);
   });
 
@@ -185,7 +185,7 @@ describeWithIsolations("a session's limits", (isolation) => {
 describe("cgroups", () => {
   const group = `cellwright-${process.getuid?.() ?? 0}`;
 
-  /** A file system of cgroups that looks like this one, in which groups get their files. */
+  /** A fake cgroup file system in which groups get their files. */
   function machine(files: Record<string, string>, mountInfo: string, ownGroups: string): CgroupMachine {
     const root = mkdtempSync(join(folder, "cgroup-"));
     for (const [name, content] of Object.entries(files)) {
@@ -212,7 +212,7 @@ describe("cgroups", () => {
       write: async (file, value) => {
         const before = readFileSync(file, "utf8");
         if (!file.endsWith("subtree_control")) return writeFileSync(file, value);
-        // As the kernel has it: not where there are processes, and not what the group above does not give.
+        // Like the kernel: not in a group with processes, and only controllers that the parent enables.
         if (readFileSync(join(dirname(file), "cgroup.procs"), "utf8")) throw new Error("EBUSY");
         const above = join(dirname(dirname(file)), "cgroup.subtree_control");
         const name = value.slice(1);
@@ -256,7 +256,7 @@ describe("cgroups", () => {
     const { write } = alone;
     alone.write = async (file, value) => {
       await write(file, value);
-      // Who is written into a group leaves the other.
+      // A process that is written into a group leaves its previous one.
       if (file.endsWith("cellwright-server/cgroup.procs")) writeFileSync(join(file, "../../cgroup.procs"), "");
     };
     const setter = await openLimits(log, alone);

@@ -18,7 +18,7 @@ import { forked, spawned } from "../jailed.ts";
 const folder = mkdtempSync(join(tmpdir(), "cellwright-proxy-"));
 const logged: string[] = [];
 const log = createLog("warn", (line) => logged.push(line));
-/** What names lead to in this test, and which were asked for. */
+/** The addresses of names in this test, and which names were resolved. */
 const names: Record<string, string[]> = {
   "named.example": ["127.0.0.1"],
   "rebound.example": ["127.0.0.1"],
@@ -29,11 +29,11 @@ let web: Server;
 let port: number;
 let proxy: NetProxy;
 
-/** Its address is named, because the test's web server is on this machine: what is refused is so by name or port. */
+/** Allowed by address, because the test's web server is on this machine: refusals are by name or port. */
 beforeAll(async () => {
   web = createHttpServer((incoming, outgoing) => {
     if (incoming.url === "/away") outgoing.writeHead(302, { location: "http://elsewhere.example/" }).end();
-    // As much as does not fit into any buffer on the way.
+    // More than all buffers on the way hold.
     else if (incoming.url === "/large") outgoing.end(Buffer.alloc(3_000_000));
     else outgoing.end(`${incoming.method} ${incoming.headers.host} ${incoming.url}`);
   });
@@ -76,7 +76,7 @@ function get(url: string, via: NetProxy = proxy, headers: Record<string, string>
   });
 }
 
-/** A tunnel through the proxy: what was answered, and the connection. */
+/** A tunnel through the proxy: the answer, and the connection. */
 function tunnel(authority: string, via: NetProxy = proxy): Promise<{ status: number; socket: Socket }> {
   return new Promise((resolve) => {
     const socket = connect(via.socketPath);
@@ -153,7 +153,7 @@ describe("addresses", () => {
     await open2.dispose();
   });
 
-  test("with a port are for those who ask for them, not for names that lead there", async () => {
+  test("with a port allow requests to the address, not to names that resolve to it", async () => {
     const via = await open([`127.0.0.1:${port}`, `rebound.example:${port}`, `*:${port}`, "localhost"]);
     expect(await get(`http://127.0.0.1:${port}/`, via)).toMatchObject({ status: 200 });
     for (const host of ["rebound.example", "any.example", "127.0.0.2"]) {
@@ -176,7 +176,7 @@ describe("addresses", () => {
     await via.dispose();
   });
 
-  test("of the public internet are told from all others", () => {
+  test("of the public internet are distinguished from all others", () => {
     const inner = ["10.1.2.3", "100.64.0.1", "172.31.0.1", "192.168.1.1", "0.0.0.0", "224.0.0.1", "255.255.255.255"];
     const inner6 = [
       "::",
@@ -268,7 +268,7 @@ describe("tunnels", () => {
 });
 
 describe("a session", () => {
-  test("has 64 connections at once; one more is told so, and there is room again when one ends", async () => {
+  test("has 64 connections at once; one more is refused with the reason, and accepted again when one ends", async () => {
     const echo = createServer((socket) => socket.pipe(socket));
     const echoPort = await listening(echo);
     const via = await open([`named.example:${echoPort}`, `named.example:${port}`, "127.0.0.1"]);
@@ -280,7 +280,7 @@ describe("a session", () => {
       status: 503,
       text: expect.stringContaining("this session has 64 open connections"),
     });
-    // Another session's proxy is not concerned.
+    // Another session's proxy is not affected.
     expect(await get(`http://named.example:${port}/`)).toMatchObject({ status: 200 });
     held[0]?.socket.destroy();
     await expect.poll(async () => (await get(`http://named.example:${port}/`, via)).status).toBe(200);
@@ -438,7 +438,7 @@ describeWithIsolations("code in a jail with allowed hosts", (isolation) => {
       direct: "refused",
       lookup: "refused",
       replace: "refused",
-      // Without namespaces it would be a port of the machine's.
+      // Without namespaces it would be a port of the machine.
       port: isolation.tier === "landlock" ? "refused" : "reached",
       own: "reached",
       "no socket": -1,

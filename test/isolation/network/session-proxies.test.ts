@@ -15,7 +15,7 @@ function makeSlot(sessionId: string, folder = mkdtempSync(join(tmpdir(), "cellwr
   return { sessionId, runDir };
 }
 
-/** What a proxy says to a host that is not allowed, or why it says nothing. */
+/** What a proxy answers for a host that is not allowed, or why it does not answer. */
 function ask(socketPath: string): Promise<number | string> {
   return new Promise((resolve) => {
     const asking = request({ socketPath, path: "http://nowhere.example/" }, (response) => {

@@ -31,7 +31,7 @@ function repository(...initArgs: string[]): string {
   return root;
 }
 
-/** What git takes for a submodule, whatever `.gitmodules` says. */
+/** What git treats as a submodule, whatever `.gitmodules` says. */
 function addLink(root: string, path: string): void {
   git(root, "update-index", "--add", "--cacheinfo", `160000,${git(root, "rev-parse", "HEAD")},${path}`);
 }
@@ -47,7 +47,7 @@ describe("places where git looks for repositories by itself", () => {
     expect(linkedRepositories(root).sort()).toEqual([
       "gone/mod/.git",
       "libs/outer/.git",
-      // Not checked out: nothing may come to be in it.
+      // Not checked out: nothing may be created in it.
       "libs/outer/deep/inner",
     ]);
     git(root, "submodule", "--quiet", "deinit", "--force", "gone/mod");

@@ -22,7 +22,7 @@ function repository(): string {
   return root;
 }
 
-/** Relative to the folder. Of the user's own settings on this machine there are none. */
+/** Relative to the folder. Without the user's own settings on this machine. */
 function places(root: string, env: NodeJS.ProcessEnv = { XDG_CONFIG_HOME: join(folder, "none") }) {
   const { folders, files } = pathsInGitConfig(root, env);
   const names = (paths: string[]) => paths.map((path) => path.slice(root.length + 1)).sort();

@@ -101,7 +101,7 @@ describe("mount points where hosts obey what is written", () => {
     await release();
   });
 
-  test("stay when somebody has used them meanwhile, or put something else there", async () => {
+  test("stay if they were used or replaced meanwhile", async () => {
     const { release } = await open().hold([root]);
     writeFileSync(join(root, ".vscode", "settings.json"), "{}");
     rmdirSync(join(root, ".envrc"));
@@ -120,7 +120,7 @@ describe("mount points where hosts obey what is written", () => {
     mkdirSync(join(root, "mine"));
     await open().sweep();
     expect(names()).toContain(".vscode");
-    // As if the program had been another one, which is gone by now.
+    // As if another process, which is gone now, had created it.
     const { pid } = spawnSync("true");
     for (const file of readdirSync(recordsDir).map((name) => join(recordsDir, name))) {
       const made = readFileSync(file, "utf8").split("\n").slice(1);
@@ -170,7 +170,7 @@ describeWith("bubblewrap", "a mount point", () => {
 });
 
 describeWith("bubblewrap", "a mount point that a program outside replaces", () => {
-  /** A shell in a jail with all of them, which does as it is told and says whether it could. */
+  /** A shell in a jail with all of them, which runs commands and reports whether they succeeded. */
   async function jailed({ paths }: { paths: string[] }) {
     const pins = existsSync(join(root, ".git/HEAD")) ? ["--bind", join(root, ".git"), join(root, ".git")] : [];
     const mounts = paths.flatMap((path) => ["--ro-bind", path, path]);
@@ -214,7 +214,7 @@ describeWith("bubblewrap", "a mount point that a program outside replaces", () =
     const held = await open().hold([root]);
     onTestFinished(() => held.release());
     const lost = new Promise<string>((resolve) => held.onLost(resolve));
-    // A jail that sees something else there than what is there outside.
+    // A jail in which the path is another file than outside.
     const other = join(base, "other");
     mkdirSync(other);
     const { ask } = await jailed({ paths: held.paths });

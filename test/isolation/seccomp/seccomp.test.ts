@@ -20,7 +20,7 @@ describe.each(archs)("the filter of $arch", ({ arch, audit, column, numbers }) =
   test("refuses what is in its table and what is newer than it, and nothing else", () => {
     const refused = new Set(Object.values({ ...refusedCalls, ...namespaceCalls }).map((row) => row[column]));
     for (let number = 0; number < 500; number += 1) {
-      // Their arguments are in memory, where a filter cannot look.
+      // Their arguments are in memory, which a filter cannot read.
       const isUnknown = number === 435 || number === 437 || number > NEWEST_KNOWN;
       const expected = refused.has(number) ? "errno 1" : isUnknown ? "errno 38" : ALLOW;
       if (number === numbers.socket || number === numbers.fallocate) continue;

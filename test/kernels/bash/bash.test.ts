@@ -37,7 +37,7 @@ async function folders() {
   return { workspaceDir, runDir };
 }
 
-/** One that is not as the provider starts it. */
+/** A shell with options that the provider does not use. */
 async function startOther(options: Partial<BashStart>) {
   const own = await folders();
   const kernel = await startBash({
@@ -93,7 +93,7 @@ describe("a shell", () => {
     expect(text(events)).not.toContain("hunter2");
     expect(readdirSync(runDir)).toEqual([expect.stringMatching(/^bash-/), "packages"]);
     await kernel.dispose();
-    // The session's own, for its next kernel.
+    // The session's own folder, for its next kernel.
     expect(readdirSync(runDir)).toEqual(["packages"]);
   });
 
@@ -116,7 +116,7 @@ describe("a shell", () => {
     expect(readdirSync(own.runDir)).toEqual([]);
   });
 
-  test("whose start takes too long, or is not wanted any more, is given up", async () => {
+  test("whose start takes too long, or is cancelled, is aborted", async () => {
     const own = await folders();
     const stuck = join(own.runDir, "../bin");
     await mkdir(stuck);
@@ -141,7 +141,7 @@ describe("a shell", () => {
   });
 });
 
-// By the mark that is seen below /proc.
+// By the mark that is visible in /proc.
 test.skipIf(process.platform !== "linux")(
   "what becomes another program all the time is found with its mark, too",
   async () => {

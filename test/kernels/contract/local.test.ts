@@ -4,7 +4,7 @@ import { testPython } from "../../support/pythons.ts";
 import { describeWith } from "../../support/requirements.ts";
 import { builtFrom, providerKernels } from "../provider-kernels.ts";
 
-/** What a session gets by default where a Python environment is set up. */
+/** The default of a session where a Python environment is set up. */
 describeWith("localKernels", "local kernels by default", () => {
   const kernels = providerKernels(builtFrom({ kernel: "local", env: testPython("managed") }));
 

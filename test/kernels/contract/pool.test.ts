@@ -9,7 +9,7 @@ const AT_THE_END = "a sandbox replies when the cell has ended";
 const { urls, token } = await startPoolProgram({ count: 2, atEnd: afterAll });
 const kernels = providerKernels(builtFrom({ kernel: "pool", poolUrl: urls, poolToken: token }));
 
-/** The protocol of sandboxes says less than a kernel does. */
+/** The protocol of sandboxes reports less than a kernel does. */
 testKernel({
   name: "a pool",
   start: kernels.start,

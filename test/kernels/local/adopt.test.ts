@@ -14,7 +14,7 @@ import { describeWith, describeWithPythons } from "../../support/requirements.ts
 import { builtFrom } from "../provider-kernels.ts";
 import { temporaryFolder, textOf } from "./forked-kernels.ts";
 
-/** Of servers that come one after another, and share their zygotes. */
+/** For consecutive servers that share their zygotes. */
 const sharedData = temporaryFolder(afterAll);
 function optionsFor(dataDir: string, python: TestPython = "managed"): Partial<Options> {
   return { kernel: "local", jail: "none", env: testPython(python), dataDir };
@@ -23,14 +23,14 @@ function optionsFor(dataDir: string, python: TestPython = "managed"): Partial<Op
 const providers: KernelProvider[] = [];
 afterAll(async () => void (await Promise.all(providers.map((provider) => provider.dispose()))));
 
-/** A session whose folder this is. */
+/** A session with this folder. */
 const sessionIn = (folder: string) => ({
   sessionId: basename(folder),
   workspaceDir: join(folder, "workspace"),
   runDir: join(folder, "run"),
 });
 
-/** Prints until it is told to stop, which a test does when everything else has happened. */
+/** Prints until the test stops it, when everything else has happened. */
 const ticking = `
 import os, time
 print('begun', flush=True)
@@ -42,7 +42,7 @@ while not os.path.exists('stop'):
     time.sleep(0.02)
 `;
 
-/** A real server process that runs these cells and is killed when it has said the word. */
+/** A real server process that runs these cells and is killed when it has printed the marker. */
 async function killedServer(
   cells: string[],
   word: string,
@@ -66,7 +66,7 @@ async function killedServer(
   return folder;
 }
 
-/** Whatever became of the test. */
+/** Whatever the outcome of the test. */
 async function killKernel(folder: string): Promise<void> {
   const record = await readKernelRecord(join(folder, "run"));
   if (!record) return;
@@ -74,7 +74,7 @@ async function killKernel(folder: string): Promise<void> {
   await goneByLooking(record.process);
 }
 
-/** What the next server finds. */
+/** What the next server adopts. */
 async function adoptIn(folder: string, dataDir = sharedData) {
   const provider = await builtFrom(optionsFor(dataDir))(dataDir);
   providers.push(provider);
@@ -126,7 +126,7 @@ describeWithPythons("a server killed in mid-cell", (python) => {
 });
 
 describeWith("managedPython", "the next server", () => {
-  test("hears of a cell that ended with an exception while nobody was there", async () => {
+  test("reports a cell that ended with an exception while no server was running", async () => {
     const code = `${ticking}\n1 / 0`;
     const folder = await killedServer([code], "tick 2");
     writeFileSync(join(folder, "workspace/stop"), "");

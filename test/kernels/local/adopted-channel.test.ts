@@ -13,7 +13,7 @@ const idle = () =>
   createMessage("iopub", "status", { execution_state: "idle" }, { session: SESSION, parent: { msg_id: CELL } });
 const idOf = ({ header }: JupyterMessage) => header.msg_id;
 
-/** A kernel by hand, with a cell of which the journal has these messages. */
+/** A scripted kernel with a cell whose journal has these messages. */
 function start(journal: JupyterMessage[]) {
   let hear: Listener = () => {};
   const inner: JupyterChannel = {

@@ -41,7 +41,7 @@ describeWith("managedPython", "what a local kernel adds to ipykernel", async () 
       expect(result(await run(kernel, "kept"))).toBe("'still here'");
     });
 
-    /** A cell that is interrupted where `place` of our output stands, with its locks held, in code that is not the cell's. */
+    /** A cell that is interrupted inside `place` of our output code, which holds its locks. */
     const interruptedIn = (place: string, then: string) => `
 import signal, sys, time
 time.sleep(0.1)
@@ -132,7 +132,7 @@ while True: pass`;
         "with multiprocessing.get_context('fork').Pool(1) as pool: pool.map(print, ['f'])\n'value'";
       const late: ExecutionEvent[] = [];
       const events = await run(kernel, code, { onLate: (event) => late.push(event) });
-      // What a fork prints goes through a thread of the kernel, which may be later than the end of the cell.
+      // Output of a fork goes through a thread of the kernel, which may send it after the end of the cell.
       await until("the fork's own", () => text([...events, ...late]) === "a\nb\nc\nd\ne\nf\n");
       expect(events.at(-2)).toMatchObject({ type: "result", data: { "text/plain": "'value'" } });
     });
@@ -163,7 +163,7 @@ while True: pass`;
         const isFirst = chars === 0;
         chars += event.text.length;
         if (!isFirst) continue;
-        // Meanwhile replies come: only what is shown is held back.
+        // Replies still arrive meanwhile: only output is held back.
         for (let look = 0; look < 100; look += 1) await kernel.inspect?.({ limit: 1 });
         expect(process.memoryUsage().rss - before).toBeLessThan(48 * 1024 * 1024);
       }
@@ -313,7 +313,7 @@ inside.wait()
     });
   });
 
-  test("nothing of ours lies in the workspace or in the environment", async () => {
+  test("no files of ours are in the workspace or in the environment", async () => {
     const { readdir } = await import("node:fs/promises");
     expect(await readdir(workspaceDir)).toEqual([]);
     expect(result(await run(kernel, "import os, sys; sorted(os.environ), sys.argv, sys.path[0]"))).not.toMatch(

@@ -10,7 +10,7 @@ describeWith("managedPython", "a cell that asks for IPython as it is", async () 
   const run = (code: string) => runCell(kernel, code, { classic: true });
   const traceback = (events: Awaited<ReturnType<typeof run>>) => failure(events)?.traceback.join("\n") ?? "";
 
-  test("an exception is told as IPython tells it, without a word of ours", async () => {
+  test("an exception is shown as IPython shows it, without our additions", async () => {
     const events = await run("def f():\n    return 1 / 0\nf()");
     expect(failure(events)).toMatchObject({ name: "ZeroDivisionError", message: "division by zero" });
     expect(traceback(events)).toMatch(
@@ -22,7 +22,7 @@ describeWith("managedPython", "a cell that asks for IPython as it is", async () 
     expect(failure(await run("def"))).toMatchObject({ name: "SyntaxError" });
   });
 
-  test("input that nobody can answer is refused in ipykernel's words, with none of our frames", async () => {
+  test("input that cannot be answered is refused in ipykernel's words, with none of our frames", async () => {
     const events = await run("input('n? ')");
     expect(failure(events)).toMatchObject({
       name: "StdinNotImplementedError",
@@ -42,7 +42,7 @@ describeWith("managedPython", "a cell that asks for IPython as it is", async () 
     }
   });
 
-  test("magics need no mark, as long as nobody says otherwise", async () => {
+  test("magics need no mark by default", async () => {
     expect(result(await run("pwd"))).toMatch(/^'\//);
     await run("%automagic off");
     expect(failure(await run("pwd"))).toMatchObject({ name: "NameError" });

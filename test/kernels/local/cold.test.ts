@@ -54,7 +54,7 @@ describeWith("managedPython", "a kernel process started from nothing", async () 
         });
       }));
 
-    test("is given up when its starter has no more patience", () =>
+    test("is aborted when its caller aborts", () =>
       inFolder(async (folder) => {
         const channel = await connectZmq(await createConnection(folder));
         await expect(ready(channel, AbortSignal.timeout(50))).rejects.toThrow("timeout");
@@ -95,7 +95,7 @@ describeWith("localKernels", "a kernel started from nothing", () => {
   const kernels = providerKernels(builtFrom({ kernel: "local", allowEnvPaths: true }));
   const start = () => kernels.start({ env: testEnvironment("managed") });
 
-  test("a death is told with its signal or code", async () => {
+  test("a death is reported with its signal or exit code", async () => {
     const killed = await start();
     await expect(run(killed.kernel, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")).rejects.toMatchObject({
       message: expect.stringContaining("SIGSEGV"),

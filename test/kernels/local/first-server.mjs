@@ -1,5 +1,5 @@
 /**
- * A server that is going to be killed: starts a kernel as the program does, and runs cells in it.
+ * A server that will be killed: starts a kernel as the program does, and runs cells in it.
  * `first-server.mjs <options> <session>`, both as JSON; the cells as JSON on stdin. Each event of a cell is a line on stdout.
  */
 import { readFileSync } from "node:fs";

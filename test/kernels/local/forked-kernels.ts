@@ -12,7 +12,7 @@ import { connectZmq } from "../../../src/kernels/protocol/zmq.ts";
 import { createLog } from "../../../src/log.ts";
 import { testPython } from "../../support/pythons.ts";
 
-/** What real zygotes import, as far as each Python has it. */
+/** What real zygotes import, if this Python has it. */
 export const scientific = ["numpy", "pandas", "matplotlib.pyplot"];
 
 export function temporaryFolder(atEnd: (cleanUp: () => void) => void): string {
@@ -38,8 +38,8 @@ export interface ForkOptions {
 }
 
 /**
- * A kernel in a folder of its own below the given one, ready for a cell: for what no option of the program sets, such as
- * a server's silence of one second, or the environment of one kernel alone.
+ * A kernel in a separate folder below the given one, ready for a cell: for settings that no option has, such as a
+ * heartbeat timeout of one second, or the environment of a single kernel.
  */
 export async function forkKernel(zygote: Zygote, folder: string, options: ForkOptions = {}): Promise<ForkedKernel> {
   const runDir = mkdtempSync(join(folder, "run-"));
@@ -70,7 +70,7 @@ export async function forkKernel(zygote: Zygote, folder: string, options: ForkOp
 
 const info = { provider: "local", language: "python" as const, description: "Python", layers: [] };
 
-/** What a cell showed, as one text. */
+/** The output of a cell as one text. */
 export async function textOf(events: AsyncIterable<ExecutionEvent>): Promise<string> {
   let text = "";
   for await (const event of events) {

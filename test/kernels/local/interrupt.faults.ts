@@ -9,7 +9,7 @@ import { builtFrom, providerKernels } from "../provider-kernels.ts";
 
 const ROUNDS = rounds(200, 10);
 
-// Signals meet other moments on a machine whose cores are all taken.
+// On a machine with all cores busy, signals arrive at other moments.
 const busy = Array.from({ length: availableParallelism() }, () => new Worker("while (true);", { eval: true }));
 afterAll(() => Promise.all(busy.map((worker) => worker.terminate())));
 

@@ -100,7 +100,7 @@ describeWith("managedPython", "a line that is a shell command", async () => {
     expect(result(await run("os.getcwd()"))).toBe(`'${workspaceDir}'`);
   });
 
-  test("an exit status is told, and what follows is run", async () => {
+  test("an exit status is reported, and the following lines run", async () => {
     const events = await run("ls missing-name\nprint('after')");
     expect(failure(events)).toMatchObject({ name: "command exited with status 2", message: "" });
     expect(text(events, "stderr")).toContain("missing-name");

@@ -60,7 +60,7 @@ describeWith("localKernels", "local kernels", () => {
     writeFileSync(join(workspace, ".git/HEAD"), "ref: refs/heads/main\n");
     writeFileSync(join(workspace, ".git/config"), "[core]\n");
     const { start } = providerKernels(builtFrom({ kernel: "local", env, jail, workspace }), { workspace });
-    // What was missing is an empty folder in namespaces.
+    // A missing name is an empty folder in namespaces.
     const refused = /Permission denied|Read-only file system|Is a directory/;
 
     test("Python makes files and folders beside what hosts obey, and cannot change that", async () => {

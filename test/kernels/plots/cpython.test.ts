@@ -29,7 +29,7 @@ function run(cells: string[]): Event[][] {
   return (JSON.parse(stdout) as Event[][]).slice(1);
 }
 
-/** In short, with pictures looked at: whether there is something on them, and whether they are large. */
+/** Summaries, with pictures checked: whether they are blank, and whether they are large. */
 function story(events: Event[]): string[] {
   return events.flatMap(({ type, name, text, data }) => {
     if (type === "stream") return text?.trim() ? [`${name}: ${text.trim()}`] : [];

@@ -10,7 +10,7 @@ import { findSources } from "../../../src/kernels/wasm/sources.ts";
 import { failure, result, run, text } from "../../contracts/kernel.ts";
 import { wasmKernels } from "../wasm/wasm-kernels.ts";
 
-/** The libraries themselves, unpacked into the workspace: what their insides really look like. */
+/** The real libraries, unpacked into the workspace: to test against their actual internals. */
 const kernels = wasmKernels({ diskMb: 2_048, memoryMb: 1_024 });
 
 async function startWith(putWheels: (workspaceDir: string) => void | Promise<void>): Promise<Kernel> {
@@ -90,7 +90,7 @@ const isReachable = await fetch(`${distribution.url}pyodide-lock.json`, { signal
   .then((response) => response.ok)
   .catch(() => false);
 
-/** The wheels of these packages and of all that they need, as Pyodide's lock names them. */
+/** The wheels of these packages and of their dependencies, as Pyodide's lock names them. */
 async function fetchWheels(names: string[], folder: string): Promise<void> {
   const packages = distribution.packages as Record<string, { file_name: string; depends?: string[] }>;
   const wanted = new Set(names);
@@ -102,7 +102,7 @@ async function fetchWheels(names: string[], folder: string): Promise<void> {
   }
 }
 
-// Nothing else has these two for WebAssembly, and not every network has a way there: not in CI either.
+// Only Pyodide's distribution has these two for WebAssembly, and not every network can reach it, including CI's.
 const title = `matplotlib and pandas themselves${isReachable ? "" : " (skipped: Pyodide's distribution is not reachable)"}`;
 describe.skipIf(!isReachable)(title, () => {
   let kernel: Kernel;

@@ -7,7 +7,7 @@ import type { Kernel } from "../../../src/kernels/kernel.ts";
 import { failure, result, run, runUntilReady, text } from "../../contracts/kernel.ts";
 import { wasmKernels } from "../wasm/wasm-kernels.ts";
 
-/** What the prelude does with plotting libraries, shown with stand-ins for them. */
+/** What the prelude does with plotting libraries, tested with stand-ins. */
 const kernels = wasmKernels();
 let kernel: Kernel;
 let workspaceDir: string;
@@ -24,7 +24,7 @@ function picture(data: Record<string, unknown>): string | undefined {
   return `#${number}:${lines}`;
 }
 
-/** Everything a cell showed, in order and in short. */
+/** Everything that a cell showed, in order, abbreviated. */
 function story(events: ExecutionEvent[]): string[] {
   return events.flatMap((event) => {
     if (event.type === "stream") return [`${event.name}: ${event.text.trimEnd()}`];
@@ -180,7 +180,7 @@ describe("matplotlib", () => {
     expect(await told("print(len(plt.Gcf.figs))")).toEqual(["stdout: 0"]);
   });
 
-  test("pause() and a show that does not block wait for nobody; the last state is shown at the end", async () => {
+  test("pause() and a non-blocking show do not wait; the last state is shown at the end", async () => {
     const code = "for _ in range(3):\n    plt.plot()\n    plt.pause(0)\nplt.show(block=False)\nprint('end')";
     expect(await told(code)).toEqual(["stdout: end", "display: #1:3"]);
   });
@@ -255,11 +255,13 @@ describe("plotly", () => {
     const events = await run(kernel, "for n in range(5): go.Figure(title=f'T{n}').show()");
     const shown = events.flatMap((event) => (event.type === "display" ? [event.data] : []));
     expect(shown.map((data) => "text/html" in data)).toEqual([true, true, true, false, false]);
-    expect(shown[4]?.["text/plain"]).toContain("(No page of its own: a cell makes 3. fig.write_html(path) makes one.)");
+    expect(shown[4]?.["text/plain"]).toContain(
+      "(No HTML page: the limit of a cell is 3. fig.write_html(path) writes one.)",
+    );
     expect(shown.every((data) => "application/vnd.plotly.v1+json" in data)).toBe(true);
   });
 
-  test("a figure that is too large is told in words", async () => {
+  test("a figure that is too large is described in text", async () => {
     const [event] = await run(kernel, "go.Figure({'type': 'bar', 'y': list(range(1_000_000))})");
     expect(event).toEqual({
       type: "result",

@@ -120,7 +120,7 @@ describe("on the wire", () => {
     expect(sandbox.calls).toEqual([]);
   });
 
-  test("the end of a session is told to the sandbox, once, if it was used", async () => {
+  test("the end of a session is sent to the sandbox, once, if it was used", async () => {
     const { kernel, sandbox } = await startKernel();
     await run(kernel, "1");
     await kernel.dispose();
@@ -333,7 +333,7 @@ describe("sessions of a pool", () => {
     expect(new Set(names).size).toBe(2);
   });
 
-  test("a session on a sandbox that is out moves and is told; one without state moves and is not", async () => {
+  test("a session on a sandbox that is out moves with a notice; one without state moves without", async () => {
     const { sandboxes, sessions, statusOf } = await startPool(2);
     const [first, second] = sandboxes as [FakeSandbox, FakeSandbox];
     const session = await sessions.create("me");
@@ -400,7 +400,7 @@ describe("sessions of a pool", () => {
     expect(provider.backends?.status().total_sessions).toBe(0);
   });
 
-  test("files and shells are not to be had", async () => {
+  test("files and shells are refused", async () => {
     const { sessions } = await startPool(1);
     const session = await sessions.create("me");
     await expect(session.workspace.list(".")).rejects.toMatchObject({ code: "not_supported" });

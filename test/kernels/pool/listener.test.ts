@@ -47,7 +47,7 @@ describe.runIf(process.platform === "linux")("whose process listens", () => {
   });
 });
 
-test("addresses of loopback are told from others", () => {
+test("loopback addresses are distinguished from others", () => {
   expect(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"].map(isLoopbackAddress)).toEqual(Array(4).fill(true));
   expect(["10.0.0.1", "::2", "2001:db8::127.0.0.1", ""].map(isLoopbackAddress)).toEqual(Array(4).fill(false));
 });

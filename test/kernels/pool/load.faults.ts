@@ -12,11 +12,11 @@ import { startResettingProxy } from "../../support/resetting-proxy.ts";
 import { rounds } from "../../support/rounds.ts";
 
 const SECONDS = rounds(60, 10);
-/** Few enough that their kernels are mostly at work, not being started again. */
+/** Few enough that their kernels are mostly running cells, not being restarted. */
 const SESSIONS = 4;
 const KILL_EVERY_MS = 3_000;
 
-/** What a cell may say of its fate. */
+/** What a cell may report about its kernel. */
 const LOSS = /variables from before are gone|state was lost|its variables are gone/;
 const UNKNOWN = /may have run|was shut down while the cell ran/;
 
@@ -73,7 +73,7 @@ test.each([
       all.notRun.filter((id) => times(id) !== 0),
       "cells that were said not to have run and did",
     ).toEqual([]);
-    // Or else nothing was shown.
+    // Otherwise the test has shown nothing.
     expect(kills).toBeGreaterThanOrEqual(Math.floor((SECONDS * 1000) / KILL_EVERY_MS / 3));
     expect(all.losses).toBeGreaterThan(0);
     expect(all.ok.length).toBeGreaterThan(SESSIONS);
@@ -89,7 +89,7 @@ interface Tally {
   losses: number;
 }
 
-/** One session that counts its own cells in a variable, and checks that the count is what it must be. */
+/** One session that counts its own cells in a variable, and checks the count. */
 async function countUp(client: TestClient, session_id: string, goesOn: () => boolean): Promise<Tally> {
   const tally: Tally = { ok: [], unknown: [], notRun: [], wrong: [], losses: 0 };
   let count = 0;
@@ -118,7 +118,7 @@ async function countUp(client: TestClient, session_id: string, goesOn: () => boo
       uncertain = 0;
     } else if (UNKNOWN.test(reply.text)) {
       tally.unknown.push(id);
-      // Its variables may be those of a fresh kernel, if that was told with it.
+      // Its variables may be those of a fresh kernel, if the reply says so.
       if (isLoss) count = 0;
       uncertain++;
     } else if (/cannot be reached|was not run/.test(reply.text)) {
@@ -135,7 +135,7 @@ interface Ending {
   over: AbortSignal;
 }
 
-/** Ends one sandbox after another, and returns how many. `cellwright pool` starts each again. */
+/** Kills one sandbox after another, and returns how many. `cellwright pool` restarts each. */
 async function endInTurn(pool: PoolProgram, { signal, drain, over }: Ending): Promise<number> {
   let ended = 0;
   for (let turn = 0; ; turn++) {
@@ -155,7 +155,7 @@ async function endInTurn(pool: PoolProgram, { signal, drain, over }: Ending): Pr
   }
 }
 
-/** The ids of all cells that ran anywhere, each as often as it ran, from what they wrote to the disk. */
+/** The ids of all cells that ran on any sandbox, once per run, from what they wrote to disk. */
 function runsOf(pool: PoolProgram): string[] {
   return pool.ports.flatMap((port) => {
     const sessions = join(pool.dataDir, "pool", String(port), "sessions");
@@ -166,7 +166,7 @@ function runsOf(pool: PoolProgram): string[] {
   });
 }
 
-test("a connection that breaks after the cell began: who always tries again runs it twice, we do not", async () => {
+test("a connection that breaks after the cell began: a client that always retries runs it twice, ours does not", async () => {
   const pool = await startPoolProgram({ count: 2 });
   const proxies = await Promise.all(pool.ports.map(startResettingProxy));
   const urls = proxies.map(({ url }) => url);
@@ -188,7 +188,7 @@ test("a connection that breaks after the cell began: who always tries again runs
   expect(proxies.map(({ resets }) => resets()).reduce((one, other) => one + other)).toBe(3);
 });
 
-/** The client that ours must not be: what fails is sent to the next one. */
+/** A wrong client, as the control: it retries every failure on the next sandbox. */
 async function retryAlways(
   urls: string[],
   token: string | undefined,

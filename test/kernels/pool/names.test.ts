@@ -20,7 +20,7 @@ async function startProvider(config: Partial<PoolConfig>) {
   });
   onTestFinished(() => provider.dispose());
   let count = 0;
-  /** What the sandbox is told a session is called. */
+  /** The session's name as the sandbox receives it. */
   const nameFor = async (owner: string | undefined, sessionName: string) => {
     count += 1;
     const { signal } = new AbortController();
@@ -38,7 +38,7 @@ test("sandboxes know sessions of two tenants by two names, also where they are s
   expect(ann).not.toBe(bob);
   expect(await nameFor("ann", "report")).toBe(ann);
   expect(await nameFor("ann", "other")).not.toBe(ann);
-  // Nothing that one tenant could choose for the other's: the two parts are told apart.
+  // No name that one tenant chooses can equal one of another tenant: the two parts are separated.
   expect(await nameFor('ann","re', 'port"')).not.toBe(ann);
 });
 

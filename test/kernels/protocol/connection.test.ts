@@ -17,7 +17,7 @@ test("only we can read a connection file, and no two have the same key", async (
   expect(JSON.parse(await readFile(one.insideFile, "utf8"))).toMatchObject({ key: one.key, ip: one.prefix });
 });
 
-test("a jailed kernel is told where it sees its sockets", async () => {
+test("a jailed kernel gets the paths of its sockets as it sees them", async () => {
   const connection = await createConnection(join(folder, "jailed"), { insideDir: "/run/cellwright" });
   expect(connection.insideFile).toBe("/run/cellwright/connection.json");
   const file = join(connection.socketsDir, "connection.json");

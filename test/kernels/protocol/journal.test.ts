@@ -58,7 +58,7 @@ test("what is not signed is left out, and what is no journal ends it", async () 
   expect(await texts(journal())).toEqual([]);
 });
 
-test("the newest cell is told apart from late output of another, and from what it showed after its end", async () => {
+test("the newest cell is distinguished from late output, another cell's and its own", async () => {
   const file = journal(
     printed("before any cell"),
     shown("execute_input", { code: "1 / 0", execution_count: 7 }),
@@ -78,7 +78,7 @@ test("the newest cell is told apart from late output of another, and from what i
   });
 });
 
-test("without a journal, or without a cell in it, there is none", async () => {
+test("without a journal, or without a cell in it, the result is undefined", async () => {
   expect(await readNewestCell(join(temporaryFolder(onTestFinished), "journal"), key)).toBeUndefined();
   expect(await readNewestCell(journal(printed("a")), key)).toBeUndefined();
 });

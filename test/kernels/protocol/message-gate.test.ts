@@ -62,7 +62,7 @@ describe("messages", () => {
     expect(verdicts.at(-1)).toBe("end");
   });
 
-  test("many small ones that nobody asked for are a flood, too", () => {
+  test("many small unsolicited ones are a flood, too", () => {
     const { send } = open();
     let count = 0;
     while (send("elsewhere", 100) === "take") count += 1;

@@ -29,7 +29,7 @@ const handshake = Buffer.concat([
   Buffer.from("READY"),
 ]);
 
-/** As the specification has it; a long head is allowed for a short frame, too. */
+/** As specified; a long header is allowed for a short frame, too. */
 function encode(frames: { body: Uint8Array; isLong: boolean }[]): Buffer {
   return Buffer.concat(
     frames.flatMap(({ body, isLong }, index) => {
@@ -42,7 +42,7 @@ function encode(frames: { body: Uint8Array; isLong: boolean }[]): Buffer {
   );
 }
 
-/** What a client makes of these pieces, when nothing more comes. */
+/** What a client receives from these pieces, if nothing more arrives. */
 async function receive(pieces: Uint8Array[]): Promise<{ messages: Buffer[][]; broken: string[] }> {
   const messages: Buffer[][] = [];
   const broken: string[] = [];
@@ -55,7 +55,7 @@ async function receive(pieces: Uint8Array[]): Promise<{ messages: Buffer[][]; br
   const [socket] = await connected;
   socket.on("error", () => {}).resume();
   const left = new Promise((resolve) => socket.once("close", resolve));
-  // One at a time, so that each comes as a piece of its own.
+  // One at a time, so that each arrives as a separate piece.
   for (const piece of pieces) await new Promise<void>((resolve) => socket.write(piece, () => setImmediate(resolve)));
   socket.end();
   await left;
@@ -98,7 +98,7 @@ test("any bytes are messages within their bound, or break the connection once, w
   const beginning = fc.constantFrom(Buffer.alloc(0), handshake.subarray(0, 64), handshake);
   const rest = fc.oneof(
     fc.uint8Array({ maxLength: 500 }),
-    // A head that announces any length.
+    // A header that announces any length.
     fc
       .tuple(fc.nat(7), fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }), fc.uint8Array({ maxLength: 50 }))
       .map(([flags, size, body]) => {

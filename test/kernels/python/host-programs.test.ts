@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { testPython } from "../../support/pythons.ts";
 import { describeWith } from "../../support/requirements.ts";
 
-/** Parts of our Python at bounds that no cell of the other suites comes to. */
+/** Parts of our Python at limits that no cell of the other suites reaches. */
 describeWith("managedPython", "host programs", () => {
   const suites = readdirSync(import.meta.dirname).filter((name) => name.endsWith(".py"));
 

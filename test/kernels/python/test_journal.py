@@ -1,4 +1,4 @@
-"""A journal at its bounds: no suite shows so much, or fills a disk."""
+"""A journal at its limits: no suite prints that much, or fills a disk."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""What a ledger still knows of a cell after much was shown: the suites on Jupyter servers show little."""
+"""What a ledger still has of a cell with much output: the suites on Jupyter servers print little."""
 
 import asyncio
 import json

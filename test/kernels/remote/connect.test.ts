@@ -10,7 +10,7 @@ import { createLog } from "../../../src/log.ts";
 
 type Answer = (message: JupyterMessage, send: (message: JupyterMessage) => void) => void;
 
-/** A server that answers on its connections in turn as `answers` say, and on all further ones as the last. */
+/** A server whose connections answer as `answers` says, in turn, and all further ones like the last. */
 async function serve(answers: Answer[]) {
   const sockets = new WebSocketServer({ port: 0, host: "127.0.0.1", handleProtocols: () => V1 });
   onTestFinished(() => {
@@ -38,7 +38,7 @@ const alive: Answer = (question, send) => {
   send({ ...createMessage("shell", "kernel_info_reply", { status: "ok" }, { session }), parent });
 };
 
-test("a connection on which no kernel answers is made anew", async () => {
+test("a connection on which no kernel answers is replaced", async () => {
   const { server, connections } = await serve([silent, silent, alive]);
   const signal = AbortSignal.timeout(120_000);
   const channel = await connectNew(server, "k", { wsSession: "s", signal, firstAttemptMs: 50 });
@@ -55,7 +55,7 @@ test("it ends with its signal, whose reason it throws", async () => {
   await expect(connecting).rejects.toThrow("given up");
 });
 
-test("a server that is not there is told at once", async () => {
+test("an unreachable server is reported at once", async () => {
   const server = new JupyterServer({ url: "http://127.0.0.1:1", log: createLog("error") });
   const connecting = connectNew(server, "k", { wsSession: "s", signal: AbortSignal.timeout(120_000) });
   await expect(connecting).rejects.toMatchObject({ code: "server_unreachable" });

@@ -18,7 +18,7 @@ export const quiet: Log = createLog("silent");
 export interface PlainHelperSettings {
   python?: string;
   home: string;
-  /** How old a file must be to count as at rest. */
+  /** Minimum age of a file that counts as at rest. */
   tickNs?: number;
 }
 
@@ -49,7 +49,7 @@ for line in sys.stdin:
   return {
     pid: child.pid ?? 0,
     call: callAs(false),
-    /** As one who cannot know whether it was done before. */
+    /** Like a caller that cannot know whether it was done before. */
     callAgain: callAs(true),
     async stop() {
       child.kill("SIGKILL");
@@ -85,7 +85,7 @@ export async function startHelperOnServer(
   };
 }
 
-/** Each server that must work, as requirements of a suite. */
+/** Each Jupyter server that must work, as requirements of a suite. */
 export const serverRequirements = [
   { requirement: "jupyterServer", name: "jupyter_server 2" },
   { requirement: "debianJupyterServer", name: "Debian's jupyter_server 1" },

@@ -4,7 +4,7 @@ import { type BreakingChannel, RecoveringChannel } from "../../../src/kernels/re
 
 const SESSION = "client";
 
-/** A connection by hand: what was sent, what comes, and how often another was made. */
+/** A scripted connection: what was sent, what arrives, and how often it reconnected. */
 function start() {
   let hear: (message: JupyterMessage) => void = () => {};
   const sent: JupyterMessage[] = [];
@@ -60,7 +60,7 @@ describe("after a connection broke", () => {
 
   const cell = () => createMessage("shell", "execute_request", { code: "1" }, { session: SESSION });
 
-  test("a server that passes on answers and no output is connected anew", async () => {
+  test("a server that forwards answers but no output causes a reconnect", async () => {
     const { channel, breaks, answers, reconnect } = start();
     await channel.send(cell());
     breaks();
@@ -104,7 +104,7 @@ describe("after a connection broke", () => {
     expect(shown).toEqual(["missed", "status", "execute_reply"]);
   });
 
-  test("the next cell, too, is checked: a connection that goes mute is made anew", async () => {
+  test("the next cell is checked, too: a connection that goes silent is replaced", async () => {
     const { channel, breaks, answers, publishes, reconnect } = start();
     breaks();
     await publishes();
@@ -123,7 +123,7 @@ describe("after a connection broke", () => {
     expect(sent.map(({ header }) => header.msg_type)).toEqual(["execute_request"]);
   });
 
-  test("one that does not answer is asked again, and connected anew after three times", async () => {
+  test("one that does not answer is asked again, and reconnected after three times", async () => {
     const { channel, breaks, sent, reconnect } = start();
     await channel.send(cell());
     breaks();
@@ -216,7 +216,7 @@ describe("after a connection broke", () => {
     expect(await settled).toBe(true);
   });
 
-  test("while output is held back nobody expects any", async () => {
+  test("while output is held back, none is expected", async () => {
     const { channel, breaks, reconnect } = start();
     await channel.send(cell());
     channel.holdOutput(true);

@@ -10,20 +10,20 @@ import {
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { builtFrom, type ProviderKernels, providerKernels } from "../provider-kernels.ts";
 
-/** Notices a dead kernel in half a second instead of three, and passes on all that is shown. */
+/** Notices a dead kernel in half a second instead of three, and forwards all output. */
 export const quickServer = [
   "--KernelRestarter.time_to_dead=0.5",
   "--ZMQChannelsWebsocketConnection.iopub_data_rate_limit=1e9",
   "--ServerApp.iopub_data_rate_limit=1e9",
 ];
 
-/** What a test has otherwise than the options say: the way to the server, shorter times. */
+/** Deviations from the options: the connection to the server, shorter timeouts. */
 export type RemoteChanges = Partial<Pick<RemoteConfig, "times">> & { url: string };
 
-/** Kernels of one real Jupyter server, which is started when it is first wanted; all gone after the test file. */
+/** Kernels of one real Jupyter server, which is started on first use; all removed after the test file. */
 export function jupyterKernels(python: string, settings: JupyterServerSettings = { args: quickServer }) {
   let started: Promise<TestJupyterServer> | undefined;
-  // Registered first, this comes last: kernels are ended before their server.
+  // Registered first, so it runs last: kernels are ended before their server.
   afterAll(async () => (await started)?.stop());
   const jupyter = (): Promise<TestJupyterServer> => {
     started ??= startJupyterServer(python, settings);
@@ -38,7 +38,7 @@ export function jupyterKernels(python: string, settings: JupyterServerSettings =
   return {
     jupyter,
     start,
-    /** Kernels of the same server in another way. */
+    /** Kernels of the same server with other settings. */
     by: (changes: (url: string) => Promise<RemoteChanges>): ProviderKernels =>
       providerKernels(async () => {
         const { url, token } = await jupyter();
@@ -50,7 +50,7 @@ export function jupyterKernels(python: string, settings: JupyterServerSettings =
   };
 }
 
-/** Kernels whose connections go through a proxy, to be broken there. */
+/** Kernels whose connections go through a proxy that can break them. */
 export function kernelsBehindProxy(remote: ReturnType<typeof jupyterKernels>, times: RemoteConfig["times"]) {
   let opened: Promise<TcpProxy> | undefined;
   afterAll(async () => (await opened)?.close());

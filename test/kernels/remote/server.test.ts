@@ -82,7 +82,7 @@ describe("a server that is none", () => {
   test("an address that cannot be one is refused, without what may be secret in it", () => {
     for (const url of ["localhost:8888", "ftp://host/", "http://me:secret@host/", "nonsense secret"]) {
       const make = () => new JupyterServer({ url, log });
-      expect(make).toThrow("A Jupyter server's address is http://host:port");
+      expect(make).toThrow("The address of a Jupyter server must be like http://host:port");
       expect(make).not.toThrow("secret");
     }
   });

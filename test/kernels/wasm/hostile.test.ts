@@ -47,7 +47,7 @@ test("a cell that steals our lines ends its kernel, and nothing hangs", async ()
 
 test("garbage in the ring ends the kernel", async () => {
   const { kernel } = await kernels.start();
-  // The header is found by listening in on the functions that use it.
+  // The header is found by hooking the functions that use it.
   await run(
     kernel,
     js("const load = Atomics.load; Atomics.load = (a, i) => { globalThis.header = a; return load(a, i) }; 1"),

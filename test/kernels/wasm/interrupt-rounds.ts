@@ -2,7 +2,7 @@ import type { ExecutionEvent } from "../../../src/execution.ts";
 import type { Kernel } from "../../../src/kernels/kernel.ts";
 import { failure, result, run, text } from "../../contracts/kernel.ts";
 
-/** What a cell is doing when its interrupt comes. None of them ends by itself. */
+/** What a cell is doing when it is interrupted. None of them ends by itself. */
 const forever = {
   "a loop": "while True: pass",
   "a loop that calls": "def f(): return 1\nwhile True: f()",
@@ -31,7 +31,7 @@ const forever = {
   exceptions: "while True:\n    try: 1 / 0\n    except ZeroDivisionError: pass",
 };
 
-/** Cells that end by themselves, around which an interrupt may come too late, or just in time. */
+/** Cells that end by themselves, for which an interrupt may come too late, or just in time. */
 const short = {
   nothing: "pass",
   "a value": "list(range(1000))",
@@ -48,10 +48,10 @@ export interface Tally {
   failures: string[];
 }
 
-/** A cell that has not ended by then is hanging; its kernel is closed, and the next round has another one. */
+/** A cell that has not ended by then hangs; its kernel is closed, and the next round gets another one. */
 const HANG_MS = 30_000;
 
-/** Rounds of a cell and its interrupt at a moment that `random` chooses, each followed by a look at the variables. */
+/** Rounds of a cell and its interrupt at a random moment, each followed by a check of the variables. */
 export async function interruptRounds(
   start: () => Promise<Kernel>,
   rounds: number,
@@ -105,7 +105,7 @@ async function runAndInterrupt(kernel: Kernel, code: string, delayMs: number): P
   const timer = setTimeout(() => void kernel.interrupt?.(), delayMs);
   try {
     for await (const event of kernel.execute(code)) {
-      // A flood is not kept.
+      // A flood of output is not kept.
       if (event.type !== "stream" || events.length < 100) events.push(event);
     }
     return events;
@@ -114,7 +114,7 @@ async function runAndInterrupt(kernel: Kernel, code: string, delayMs: number): P
   }
 }
 
-/** Random numbers that can be had again, by their seed (mulberry32). */
+/** Reproducible random numbers (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {

@@ -8,7 +8,7 @@ const kernels = wasmKernels();
 const ROUNDS = Number(process.env.INTERRUPT_ROUNDS ?? rounds(300, 100));
 const seed = Number(process.env.INTERRUPT_SEED ?? Date.now() % 1e9);
 
-// Beside them, so that threads are slow at any moment.
+// Concurrently, so that threads are slow at any moment.
 const busy = [1, 2].map(() => spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" }));
 afterAll(() => {
   for (const child of busy) child.kill("SIGKILL");

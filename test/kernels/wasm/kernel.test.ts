@@ -28,7 +28,7 @@ test.each(Object.entries(interruptible))("an interrupt stops %s and keeps variab
   expect(result(await run(kernel, "kept"))).toBe("'still here'");
 });
 
-/** Keeps the worker from its event loop while Python waits in it. */
+/** Blocks the worker's event loop while Python waits in it. */
 const BUSY_LOOP = "setTimeout(() => { const end = Date.now() + 1000; while (Date.now() < end); }, 0)";
 
 test.each([

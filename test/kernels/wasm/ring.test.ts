@@ -21,7 +21,7 @@ test("records come out as they went in, many times around the ring", () => {
     writer.write(kinds.stdout, i, payload);
     const record = reader.read();
     expect(record).toMatchObject({ kind: kinds.stdout, tag: i, last: true });
-    // Byte for byte, but not by a comparison of objects: that takes a minute.
+    // Byte for byte, without comparing objects, which takes a minute.
     expect(Buffer.from(record?.payload ?? []).equals(payload)).toBe(true);
   }
   expect(reader.read()).toBeUndefined();

@@ -47,9 +47,9 @@ describe("jail modes", () => {
   });
 });
 
-/** What the system says of the innermost process that was started for this folder: 2 is a filter. */
+/** The seccomp mode of the innermost process that was started for this folder: 2 is a filter. */
 async function callFilterOf(folder: string): Promise<string | undefined> {
-  // Below where temporary files are: a jail's mounts are known by their path in a file system, which may begin there.
+  // Below the temporary folder: mounts of a jail are listed by their path in a file system, which may begin there.
   const session = `/${relative(tmpdir(), dirname(folder))}/`;
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const started = pids.find((pid) => {

@@ -7,7 +7,7 @@ import type { Kernel, KernelProvider, StartOptions } from "../../../src/kernels/
 import { createWasmProvider, type WasmConfig } from "../../../src/kernels/wasm/provider.ts";
 import { createLog } from "../../../src/log.ts";
 
-/** Snapshots are named by what went into them, so all test files can share one. */
+/** Snapshots are named by a hash of their inputs, so all test files can share one. */
 export const cacheDir = join(tmpdir(), "cellwright-test-cache");
 
 export interface TestKernels {
@@ -16,7 +16,7 @@ export interface TestKernels {
   start(options?: Pick<StartOptions, "progress">): Promise<{ kernel: Kernel; workspaceDir: string; runDir: string }>;
 }
 
-/** A provider with folders of its own, gone after the test file. */
+/** A provider with separate folders, removed after the test file. */
 export function wasmKernels(config: Partial<WasmConfig> = {}): TestKernels {
   const folder = mkdtempSync(join(tmpdir(), "cellwright-wasm-"));
   const provider = createWasmProvider({

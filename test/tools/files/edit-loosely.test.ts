@@ -50,13 +50,13 @@ describe("lines with other blanks around them", () => {
     expect(edit(text, oldText, newText)).toEqual({ text: expected, replaced: 1 });
   });
 
-  test("are told apart by how they are indented among themselves", () => {
+  test("are distinguished by their relative indentation", () => {
     const text = "if x:\n    go()\nif x:\ngo()\n";
     expect(edit(text, "  if x:\n      go()", "X")).toEqual({ text: "X\nif x:\ngo()\n", replaced: 1 });
     expect(edit(text, "  if x:\n  go() ", "X")).toEqual({ text: "if x:\n    go()\nX\n", replaced: 1 });
   });
 
-  test("that cannot be told apart are not guessed at", () => {
+  test("that cannot be distinguished are not guessed", () => {
     expect(edit("  a\n b\n\ta\n b\n", "a \n  b", "X")).toEqual({ found: 2 });
     expect(edit("\ta\n\ta\n", " a ", "X", true)).toEqual({ text: "X\nX\n", replaced: 2 });
   });

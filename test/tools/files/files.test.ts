@@ -179,7 +179,7 @@ describe("edit_file", () => {
     expect(await read("a.txt")).toBe("new\nother\nnew new\n");
   });
 
-  test("names near misses of what is not there", async () => {
+  test("suggests similar names for a missing file", async () => {
     const { call, write } = await startSession();
     await write("a.py", "def f():\n    return  1\n");
     const missed = await call("edit_file", { path: "a.py", old_text: "\treturn 1\n", new_text: "return 2\n" });

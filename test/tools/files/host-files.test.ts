@@ -30,7 +30,7 @@ describe("import_file", () => {
     expect(await read("raw/x.csv")).toBe("a,b\n");
   });
 
-  test("does not replace a file of the session unless told to", async () => {
+  test("replaces a file of the session only with overwrite", async () => {
     const { call, dir, read, session } = await startSession();
     await writeFile(join(dir, "a.txt"), "theirs");
     await session.workspace.write("a.txt", Buffer.from("mine"));
@@ -100,7 +100,7 @@ describe("export_file", () => {
     expect(refused.text).toContain("outside the sandbox");
   });
 
-  test("never replaces a file unless told to", async () => {
+  test("replaces a file only with overwrite", async () => {
     const { call, dir, session } = await startSession();
     await writeFile(join(dir, "a.txt"), "theirs");
     await session.workspace.write("a.txt", Buffer.from("mine"));

@@ -33,7 +33,7 @@ test("after a restart it goes on where it was, and reading changes nothing", asy
   expect(readFileSync(file, "utf8")).toBe(`${before}\nd = 4\n`);
 });
 
-test("what somebody else wrote counts", async () => {
+test("cells written by another program count", async () => {
   const { file, open } = world();
   writeFileSync(file, "\nx = 1\n\ny = 2\n");
   expect(await open().read([])).toEqual(["x = 1", "y = 2"]);

@@ -32,7 +32,11 @@ describe("a server that cannot be used", () => {
       "refuses the token (403).",
       `Authorization failed: 403 The Jupyter server at ${url} refuses the token (403).`,
     ],
-    ["server_refused", "sends us elsewhere (302).", `The Jupyter server at ${url} sends us elsewhere (302).`],
+    [
+      "server_refused",
+      "redirects to another address (302).",
+      `The Jupyter server at ${url} redirects to another address (302).`,
+    ],
   ] as const)("%s: %s", (code, said, reason) => {
     const error = new CellwrightError(code, `The Jupyter server at ${url} ${said}`);
     expect(commandLine.refuse({ error, options })).toEqual({
@@ -41,7 +45,7 @@ describe("a server that cannot be used", () => {
     });
   });
 
-  test("settings that cannot be used are told in its words", () => {
+  test("unusable settings are reported in the original's words", () => {
     expect(commandLine.refuse({ error: new OptionError("SESSION_TTL `abc`: no") })).toEqual({
       message: "Invalid configuration: SESSION_TTL `abc`: no",
       exitCode: 1,

@@ -86,7 +86,7 @@ describe.each(Object.entries(ways))("what is protected in a workspace, with %s",
       expect(await write(path), path).toBe("path_protected");
     }
     expect(await remove("v/tasks.json")).toBe("path_protected");
-    // The link itself is nothing that is obeyed.
+    // The link itself is not a protected file.
     expect(await remove("v")).not.toBe("path_protected");
   });
 
@@ -123,14 +123,14 @@ describe.each(Object.entries(ways))("what is protected in a workspace, with %s",
 
   test("--allow-write lifts it for one name, and the refusal says so", async () => {
     const error = await workspace.write(".vscode/tasks.json", Buffer.from("")).catch((thrown) => thrown);
-    expect(error.message).toContain("programs on this machine obey `.vscode`");
+    expect(error.message).toContain("programs on this machine automatically run `.vscode`");
     expect(error.hint).toContain("--allow-write=.vscode");
     workspace = open({ lifted: [join(root, ".vscode")] });
     expect(await write(".vscode/tasks.json")).not.toBe("path_protected");
     expect(await write(".envrc")).toBe("path_protected");
   });
 
-  test("mount points of ours are not listed", async () => {
+  test("our mount points are not listed", async () => {
     put("a.txt");
     put(".vscode/tasks.json");
     for (const name of [".idea", ".bashrc", "empty"]) mkdirSync(join(root, name));

@@ -53,13 +53,13 @@ async function start(script: string, ...args: string[]): Promise<void> {
   await once(other, "message");
 }
 
-/** Tries until it happens once; what never happens takes all the time that a test has. */
+/** Repeats until it happens once; if it never does, the test times out. */
 async function happens(attempt: () => unknown): Promise<boolean> {
   while (!(await attempt())) await nextTurn();
   return true;
 }
 
-/** Runs all rounds and counts what came of them. Only our own refusals are allowed to come out. */
+/** Runs all rounds and counts the outcomes. Only our own refusals are allowed. */
 async function rounds(
   work: (round: number) => Promise<void>,
   count = ROUNDS,
@@ -76,7 +76,7 @@ async function rounds(
   return { done, refused: count - done };
 }
 
-// Without descriptors to hold on to, other systems have the best effort of `verified-folder.ts` and no such promise.
+// Without descriptors, other systems have the best effort of `verified-folder.ts` and no such promise.
 describe.skipIf(!isLinux)("while a folder is exchanged for a link that leads out, and back,", () => {
   beforeEach(async () => {
     mkdirSync(join(root, "d"));
@@ -234,7 +234,7 @@ describe("while a file is rewritten and cut short,", () => {
     await changing;
   });
 
-  /** The other process writes from the front: new letters, then old ones, is how the file looks in the middle of that. */
+  /** The other process writes from the front: in the middle of that, the file has new letters, then old ones. */
   function isOneMoment(bytes: Buffer | Uint8Array): boolean {
     const text = Buffer.from(bytes).toString("latin1");
     return /^(A*B*|B*A*)$/.test(text);

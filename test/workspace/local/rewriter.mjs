@@ -1,4 +1,4 @@
-// Changes a file all the time: all A, cut shorter, all B, cut shorter. Rests now and then, so that a reader can succeed.
+// Changes a file constantly: all A, truncated, all B, truncated. Pauses now and then, so that a reader can succeed.
 
 import { ftruncateSync, openSync, writeSync } from "node:fs";
 

@@ -1,6 +1,6 @@
-// Exchanges `d`, a folder, for `l`, a link that leads out, and back, as fast as it can, in the folder it is given. When
-// that folder was replaced by a new one, it goes on in the new one; one that is being removed it does not leave alone.
-// Usage: swapper.mjs <folder> <where the link leads>
+// Exchanges `d`, a folder, with `l`, a link that leads out, and back, as fast as possible, in the given folder. If that
+// folder was replaced by a new one, it continues in the new one; it also interferes with one that is being removed.
+// Usage: swapper.mjs <folder> <target of the link>
 
 import { existsSync, lstatSync, renameSync, rmSync, symlinkSync } from "node:fs";
 
@@ -20,7 +20,7 @@ for (;;) {
   }
 }
 
-/** Whoever writes to `d/file` just while `d` is away makes a new `d`, and the exchange is stuck. */
+/** A write to `d/file` while `d` is away creates a new `d`, which blocks the exchange. */
 function repair() {
   try {
     if (existsSync("aside")) {
@@ -29,6 +29,6 @@ function repair() {
       if (!lstatSync("l", { throwIfNoEntry: false })) symlinkSync(outside, "l");
     }
   } catch {
-    // The folder itself is gone, or not there yet.
+    // The folder itself is gone, or does not exist yet.
   }
 }

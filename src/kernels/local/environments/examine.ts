@@ -95,7 +95,7 @@ function pathRefusal(
   { allowPaths, defaultEnv }: EnvironmentsConfig,
 ): Obstacle | undefined {
   if (!byPath || isVouched || allowPaths || name === defaultEnv) return undefined;
-  const message = `Environment \`${name}\` is a path, and callers of this server choose environments by name.`;
+  const message = `Environment \`${name}\` is a path; on this server, environments are chosen by name.`;
   const hint = "Call list_environments and use a name, or start Cellwright with --allow-env-paths.";
   return { kind: "other", message, hint };
 }
@@ -132,7 +132,7 @@ function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obsta
     return { kind: "no_python", message: obstacle, hint: `Run \`${createCommand(name)}\`.` };
   }
   if (obstacle) {
-    const hint = "Call list_environments to see what there is.";
+    const hint = "Call list_environments and choose another.";
     return { kind: "other", message: `Environment \`${name}\`: ${obstacle}`, hint };
   }
   if (python) return undefined;
@@ -140,17 +140,17 @@ function obstacleOnDisk(candidate: Candidate, config: EnvironmentsConfig): Obsta
   const usual = usualInterpreter(path);
   const target = linkTarget(usual);
   const why = target
-    ? `${usual} leads to ${target}, which is not there any more`
-    : `there is no ${existsSync(path) ? usual : path}`;
+    ? `${usual} points to ${target}, which no longer exists`
+    : `${existsSync(path) ? usual : path} does not exist`;
   const hint = target ? again(candidate) : `Create it with \`${installPython(candidate, config.env)}\`.`;
   return { kind: "no_python", message: `Environment \`${name}\` has no Python: ${why}.`, hint };
 }
 
 /** A hint for a broken environment. */
 function again({ kind, path, name }: Candidate): string {
-  if (kind === "managed") return `Run \`${createCommand(name)}\` to make it again.`;
-  if (kind === "venv") return `Make it again: \`${makeVenv(path, { clear: true })}\`.`;
-  return "Repair it with the program it was made with, or call list_environments and choose another.";
+  if (kind === "managed") return `Run \`${createCommand(name)}\` to create it again.`;
+  if (kind === "venv") return `Create it again: \`${makeVenv(path, { clear: true })}\`.`;
+  return "Repair it with the tool that created it, or call list_environments and choose another.";
 }
 
 function isOlder(version: string, [major = 0, minor = 0]: number[]): boolean {

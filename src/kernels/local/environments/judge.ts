@@ -26,13 +26,13 @@ function judgeWays(candidate: Candidate, config: EnvironmentsConfig): Judgement 
   const { vouched } = config;
   const ways = [path, python, listedIn].filter((each) => each !== undefined).map(wayTo);
   const writable = ways.map((way) => vouched.reach.throughWay(way)).find((folder) => folder !== undefined);
-  if (writable) return { isVouched: false, why: `code of sessions can write in ${writable}, which has a say in it` };
+  if (writable) return { isVouched: false, why: `code of sessions can write to ${writable}, which it depends on` };
   const way = kind === "kernelspec" && python ? wayTo(dirname(dirname(python))) : (ways[0] as Way);
   if (isVouchedFor(way, vouched)) return { isVouched: true };
   if (candidate.byPath && !isNamed(way, config))
     return { isVouched: false, why: "it was named by a path that was not vouched for when Cellwright started" };
   if (ways.every(isOurs)) return { isVouched: true };
-  return { isVouched: false, why: "others than you and root can change it" };
+  return { isVouched: false, why: "users other than you and root can change it" };
 }
 
 /** Whether the path is that of an environment known by name. */

@@ -35,7 +35,7 @@ function atPath(name: string, config: EnvironmentsConfig): Candidate {
   } catch (error) {
     if (!(error instanceof UnusablePath)) return { name, kind: "venv", path, byPath: true };
     throw new CellwrightError("env_error", error.message, {
-      hint: "Name the environment by the path where it really is, or call list_environments.",
+      hint: "Use the real path of the environment, or call list_environments.",
     });
   }
   return { ...environmentAt(path, name), byPath: true };
@@ -49,13 +49,13 @@ function notFound(name: string, config: EnvironmentsConfig, known: Candidate[]):
   );
   const meant = alike.length > 0 ? `Did you mean ${alike.map((it) => `\`${it}\``).join(" or ")}? ` : "";
   if (!config.allowPaths) {
-    const hint = `${meant}Call list_environments to see what there is, and choose one.`;
+    const hint = `${meant}Call list_environments and choose one.`;
     return new CellwrightError("env_error", `There is no environment \`${name}\` on this server.`, { hint });
   }
   const command = existsSync(root) || /^[\w.-]+$/.test(name) ? ` or create it: \`${makeVenv(join(root, name))}\`` : "";
   return new CellwrightError(
     "env_error",
-    `There is no environment \`${name}\`: nothing in ${root}, and none of conda, pixi or Jupyter is called so.`,
-    { hint: `${meant}Call list_environments to see what there is,${command || " and choose one"}.` },
+    `There is no environment \`${name}\`, neither in ${root} nor among those of conda, pixi and Jupyter.`,
+    { hint: `${meant}Call list_environments and choose one${command && `,${command}`}.` },
   );
 }

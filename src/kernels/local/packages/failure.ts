@@ -43,7 +43,7 @@ function reasonOf(failure: Failure, install: FailedInstall): Reason {
   }
   if (failure.failure === "limit") {
     return {
-      why: `${failure.why} What a session has installed may take --disk-mb, and the installer --memory-mb.`,
+      why: `${failure.why} The limits are --disk-mb for a session's packages and --memory-mb for the installer.`,
       hint: "Ask for fewer or smaller packages, or start Cellwright with higher limits. Nothing was installed.",
     };
   }
@@ -57,7 +57,7 @@ function fromIndex(said: string, { facts, hasIndex, environment }: FailedInstall
   const unreachable = [...facts.pages].find(([, page]) => page.failure !== undefined && !page.found);
   if (unreachable) {
     const [name, { failure = "" }] = unreachable;
-    return { why: `The package index could not be asked for ${name}: ${failure}.`, hint: CHECK_NETWORK };
+    return { why: `The package index could not be queried for ${name}: ${failure}.`, hint: CHECK_NETWORK };
   }
   const [file] = facts.failedFiles;
   if (file) return { why: `${file.name} could not be fetched: ${file.failure}.`, hint: CHECK_NETWORK };
@@ -80,7 +80,7 @@ function fromIndex(said: string, { facts, hasIndex, environment }: FailedInstall
       hint: "Ask for another version, or install it into the environment yourself.",
     };
   }
-  return { why: `No version of ${name} fits what is asked for${newest(versions)}.`, hint: OTHER_VERSION };
+  return { why: `No version of ${name} matches the request${newest(versions)}.`, hint: OTHER_VERSION };
 }
 
 /** The package that the installer reports as missing. */
@@ -108,18 +108,18 @@ function fromWords(said: string, { requirements }: FailedInstall): Reason {
     };
   }
   if (/No space left on device|Disk quota/.test(said)) {
-    return { why: "The disk is full.", hint: "Make room, and try again." };
+    return { why: "The disk is full.", hint: "Free some space, then try again." };
   }
   if (/conflicting dependencies|ResolutionImpossible|conclude that/.test(said)) {
     return {
-      why: `These do not go together: ${plain(conflictIn(said)) || requirements.join(", ")}`,
-      hint: "Leave out a version, or install one of the packages in a session of its own.",
+      why: `The requirements conflict: ${plain(conflictIn(said)) || requirements.join(", ")}`,
+      hint: "Leave out a version, or install one of the packages in a separate session.",
     };
   }
   if (/THESE PACKAGES DO NOT MATCH THE HASHES|Hash mismatch/i.test(said)) {
     return {
-      why: "A file is not the one that the index promised, its hash differs.",
-      hint: "It may have been changed on its way from the server. Try again; if it stays, do not trust that server.",
+      why: "The hash of a file differs from the one on the index.",
+      hint: "It may have been altered in transit. Try again; if that does not help, do not trust this server.",
     };
   }
   return { why: plain(said.trim().split("\n").slice(-5).join(" ")), hint: "Try again, or ask for another version." };

@@ -132,7 +132,7 @@ export async function openGateway({ indexes, way, jailed, progress, log }: Gatew
   });
   const tellOfRefusal = (target: string): void => {
     const host = /^(?:\w+:\/\/)?(?:[^/@]*@)?([^/:?]+)/.exec(target)?.[1] ?? "";
-    log.warn(`the installer was refused ${host.slice(0, 200)}, which is no package index`);
+    log.warn(`the installer was refused ${host.slice(0, 200)}, which is not a package index`);
   };
   server.on("connect", (incoming, socket) => {
     tellOfRefusal(incoming.url ?? "");

@@ -151,7 +151,7 @@ export function createInstaller(config: InstallerConfig): OpenPackages {
     return {
       overlayDir,
       ...(replaced.length > 0 && {
-        coldReason: `the session has packages of its own in place of the environment's: ${replaced.join(", ")}`,
+        coldReason: `the session's packages replace those of the environment: ${replaced.join(", ")}`,
       }),
       installer: (ask) => kernelInstaller(ask, (...args) => inTurn(runDir, () => install(...args))),
     };
@@ -206,7 +206,9 @@ function kernelInstaller(ask: Ask, installInTurn: Install): KernelInstaller {
     },
     install: (requirements, options) => install(requirements, { ...options, upgrade: false }),
     async end() {
-      ending.abort(packageError("The session's kernel ended before the packages were there.", "Install them again."));
+      ending.abort(
+        packageError("The session's kernel ended before the packages were installed.", "Install them again."),
+      );
       await Promise.allSettled(running);
     },
   };
@@ -216,7 +218,7 @@ async function pipLines(ask: Ask, code: string, { commands, classic }: PrepareOp
   const answer = await ask({ pipLines: code, commands, classic });
   if (!Array.isArray(answer?.lines)) {
     throw packageError(
-      "The kernel is busy in native code and did not say what this cell installs.",
+      "The kernel is busy in native code and did not report what this cell installs.",
       "Use install_packages, or run the cell again.",
     );
   }

@@ -68,12 +68,12 @@ function requirementIn(word: string, text: string): string {
 }
 
 function reasonAgainst(option: string): string {
-  if (/^(-r|--requirement)/.test(option)) return "files of requirements are not read; name the packages";
-  if (/^(-e|--editable)/.test(option)) return "only wheels of the package index are installed, nothing in place";
+  if (/^(-r|--requirement)/.test(option)) return "requirement files are not supported; name the packages";
+  if (/^(-e|--editable)/.test(option)) return "editable installs are not supported, only wheels of the package index";
   if (/^(-i|--index-url|--extra-index-url|--default-index|--index|-f|--find-links)/.test(option)) {
     return "the package index is chosen by the operator of Cellwright (--package-index)";
   }
-  return `\`${option.slice(0, 60)}\` is not among the options that work here`;
+  return `\`${option.slice(0, 60)}\` is not a supported option`;
 }
 
 function refused(text: string, why: string): Error {

@@ -78,7 +78,7 @@ export function openUpstream(indexes: IndexAddress[], way: NetworkWay): Upstream
         const target = new URL(next, url);
         const isWorse = url.protocol === "https:" && target.protocol !== "https:";
         if (redirects >= MAX_REDIRECTS || isWorse || !["http:", "https:"].includes(target.protocol)) {
-          throw new Error(`${url.host}: it leads elsewhere, where it is not followed`);
+          throw new Error(`${url.host}: its redirect is not followed (too many, or to an address that is not secure)`);
         }
         url = target;
       }

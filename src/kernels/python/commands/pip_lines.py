@@ -35,7 +35,7 @@ def find(code):
         source = TransformerManager().transform_cell(code)
         _Visitor(lines).visit(compile(source, "<cell>", "exec", _FLAGS, dont_inherit=True))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # The cell will fail with this error itself.
+        # The cell fails with this error by itself.
         return []
     return lines
 

@@ -82,8 +82,8 @@ class CellKernel(IPythonKernel):
             self._restore_input()
         failures, shell.failures = shell.failures, None
         self.output.end(cell)
-        for told in failures:
-            self.show_failure(told)
+        for content in failures:
+            self.show_failure(content)
         return {
             "status": "ok",
             "execution_count": shell.execution_count - 1,

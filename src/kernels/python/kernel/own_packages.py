@@ -23,11 +23,11 @@ def refresh():
 
 
 def remark():
-    """A remark about modules that need a reset of the session; empty if there are none."""
+    """Names the modules that need a reset of the session; empty without any."""
     names = _state["outdated"]
     if not names:
         return ""
-    return f" Loaded before, and used as they were until the session is reset: {', '.join(names)}."
+    return f" Already imported, so the old version is used until the session is reset: {', '.join(names)}."
 
 
 def _entries():

@@ -87,7 +87,7 @@ class Shell(ZMQInteractiveShell):
         status = shell_commands.run(script, is_again=self.commands == "again", tells_folder=tells_folder)
         if status != 0:
             said = f"command exited with status {status}"
-            self._tell({"ename": said, "evalue": "", "traceback": [said]})
+            self._show_failure({"ename": said, "evalue": "", "traceback": [said]})
 
     def showtraceback(self, exc_tuple=None, *args, **options):
         if sys._getframe(1).f_globals is vars(formatters):
@@ -108,7 +108,7 @@ class Shell(ZMQInteractiveShell):
 
     def _showtraceback(self, etype, evalue, stb):
         """A traceback that IPython has formatted."""
-        self._tell({"ename": etype.__name__, "evalue": str(evalue), "traceback": stb})
+        self._show_failure({"ename": etype.__name__, "evalue": str(evalue), "traceback": stb})
 
     def be_classic(self, is_classic):
         if is_classic != self.is_classic:
@@ -137,14 +137,14 @@ class Shell(ZMQInteractiveShell):
 
     def _report(self, error):
         name, message, lines = failure.describe(error, self.code)
-        self._tell({"ename": name, "evalue": message, "traceback": lines})
+        self._show_failure({"ename": name, "evalue": message, "traceback": lines})
 
-    def _tell(self, told):
+    def _show_failure(self, content):
         if self.failures is None:
-            self.kernel.show_failure(told)
+            self.kernel.show_failure(content)
         else:
             # Sent after the figures that were open when it happened.
-            self.failures.append(told)
+            self.failures.append(content)
 
     def _show_figures(self, result):
         error = result.error_in_exec or result.error_before_exec if result is not None else None

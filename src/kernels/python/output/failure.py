@@ -12,7 +12,7 @@ from _cellwright import exception_text, hints, interrupts
 
 _MAX_FRAMES = 80
 
-# Folders of internal frames: ours, IPython's and ipykernel's.
+# Folders of internal frames: Cellwright's, IPython's and ipykernel's.
 _own = tuple(os.path.join(folder, "") for folder in sys.modules["_cellwright"].__path__)
 _machinery = (*_own, *(os.path.join(folder, "") for folder in (*IPython.__path__, *ipykernel.__path__)))
 _options = {"lookup_lines": False, **({"compact": True} if sys.version_info >= (3, 10) else {})}

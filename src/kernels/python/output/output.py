@@ -82,7 +82,7 @@ class Output:
             self._outbox.later(_FLUSH_SECONDS, self._flush_late)
 
     def _look_at_descriptors(self):
-        """Not at each write: a look takes longer than a write, and a process needs longer than the pause to write."""
+        """Not at each write: checking takes longer than a write, and a process needs longer than the pause to write."""
         now = time.monotonic()
         if not self._parts or now > self._next_look:
             self._next_look = now + _LOOK_SECONDS

@@ -47,7 +47,7 @@ def _show_here(module):
 
 def _need_no_loading(module):
     def output_notebook(*_args, **_options):
-        """Needs nothing here: a plot that is shown brings all it needs along."""
+        """Does nothing: each plot is a self-contained page."""
 
     module.output_notebook = output_notebook
 
@@ -56,7 +56,8 @@ def _forms(plot):
     global _pages
     summary = _summary(plot)
     if _pages >= _MAX_PAGES:
-        return {"text/plain": f"{summary}\n(Not shown: a cell shows {_MAX_PAGES}. bokeh.io.save(plot, path) keeps it.)"}
+        note = f"(Not shown: the limit of a cell is {_MAX_PAGES}. bokeh.io.save(plot, path) saves it.)"
+        return {"text/plain": f"{summary}\n{note}"}
     from bokeh.embed import file_html
     from bokeh.resources import INLINE
 

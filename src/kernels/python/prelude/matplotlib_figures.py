@@ -43,7 +43,7 @@ def end_cell(value, interrupted):
         if interrupted:
             _say_not_drawn(len(helpers.Gcf.figs), "the cell was interrupted")
         else:
-            _show_open(helpers.Gcf, besides=value)
+            _show_open(helpers.Gcf, except_for=value)
     finally:
         forget_shown()
         helpers.Gcf.destroy_all()
@@ -78,7 +78,7 @@ def _use_own_canvas(module):
         manager_class = FigureManager
 
         def start_event_loop(self, timeout=0):
-            """No events to wait for; without a timeout, that would wait forever."""
+            """Returns at once: no events will come, so without a timeout it would wait forever."""
 
     module.FigureCanvas = FigureCanvas
     module.FigureManager = FigureManager
@@ -87,10 +87,10 @@ def _use_own_canvas(module):
         vars(module).pop(name, None)
 
 
-def _show_open(gcf, besides=None):
+def _show_open(gcf, except_for=None):
     managers = sorted(gcf.get_all_fig_managers(), key=lambda manager: manager.num)
     for manager in managers[:_MAX_FIGURES]:
-        if manager.canvas.figure is not besides:
+        if manager.canvas.figure is not except_for:
             _show_new(manager.canvas.figure)
     _say_not_drawn(len(managers) - _MAX_FIGURES, f"{_MAX_FIGURES} are shown at a time")
 

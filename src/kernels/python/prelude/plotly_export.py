@@ -6,9 +6,9 @@ from _cellwright import imports
 
 _ADVICE = (
     "Writing a plotly figure as an image needs kaleido and a Chrome or Chromium that the code itself can start, "
-    "and there is none here ({reason}). "
-    "A figure that is shown needs neither: fig.show(), or fig as the last line of a cell, is a picture already, "
-    'with its JSON and its page as files. fig.write_html("figure.html") writes the page into the workspace.'
+    "which is not possible here ({reason}). "
+    "Showing a figure needs neither: fig.show(), or fig as the last line of a cell, displays it as a picture, "
+    'with its JSON and HTML page as files. fig.write_html("figure.html") writes the page into the workspace.'
 )
 
 

@@ -70,16 +70,16 @@ def _bundle(figure, config=None):
     summary = plotly_summary.summary(content)
     if len(text) > _MAX_JSON_CHARS:
         size = f"{len(text) / 1e6:.0f} MB"
-        note = f"(The figure itself is too large to show, {size}: fig.write_html(path) keeps it.)"
+        note = f"(The figure itself is too large to show, {size}: fig.write_html(path) saves it.)"
         return {"text/plain": f"{summary}\n{note}"}
     data = {"text/plain": summary, "application/vnd.plotly.v1+json": content}
     page = _page(figure, config) if len(text) <= _MAX_PAGE_JSON_CHARS else None
     if page is not None:
         data["text/html"] = page
     elif len(text) > _MAX_PAGE_JSON_CHARS:
-        data["text/plain"] += "\n(Too large for a page of its own. fig.write_html(path) makes one.)"
+        data["text/plain"] += "\n(Too large for an HTML page. fig.write_html(path) writes one.)"
     elif _pages >= _MAX_PAGES:
-        data["text/plain"] += f"\n(No page of its own: a cell makes {_MAX_PAGES}. fig.write_html(path) makes one.)"
+        data["text/plain"] += f"\n(No HTML page: the limit of a cell is {_MAX_PAGES}. fig.write_html(path) writes one.)"
     return data
 
 

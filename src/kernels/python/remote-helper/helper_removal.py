@@ -14,7 +14,7 @@ MOVED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENOTEMPTY
 
 
 def take_away(folder, name, to):
-    """Moves a folder out of sight, to be emptied later under the returned name. Removes anything else directly."""
+    """Renames a folder, to be emptied later under the returned name. Removes anything else directly."""
     stats = folder.look(name)
     if stats is None:
         return None

@@ -125,7 +125,7 @@ def _on_signal(_number, frame):
 def _clear_the_way(frame):
     """
     Ends other tasks and callbacks that compute while the cell waits, is being cancelled or has not started: the cell
-    gets the interrupt only when the event loop goes on. The request stays pending, because there may be several.
+    gets the interrupt only when the event loop continues. The request stays pending, because there may be several.
     """
     global _cancelling, _ended
     task = asyncio.current_task()

@@ -189,7 +189,7 @@ class ForkServer:
         if len(threads) > 1:
             return answer(error="the process to be forked has several threads: " + ", ".join(threads))
         if not re.match("^[0-9a-f]{32}$", message["folder"]):
-            return answer(error="that is no folder of ours")
+            return answer(error="not the folder of a fork request")
         folder = os.path.join(self.requests_folder, message["folder"])
         descriptors = []
         try:

@@ -50,7 +50,7 @@ export class Site {
       await this.instances.start();
       await this.instances.sweep();
     } catch (error) {
-      this.#log.warn(`${this.name} cannot be told who uses it`, error);
+      this.#log.warn(`${this.name}: cannot register this Cellwright there`, error);
     }
   }
 
@@ -63,6 +63,6 @@ export class Site {
   }
 
   #note(noting: Promise<void>): void {
-    noting.catch((error) => this.#log.debug(`${this.name}: what a kernel is for was not noted: ${error}`));
+    noting.catch((error) => this.#log.debug(`${this.name}: the purpose of a kernel was not recorded: ${error}`));
   }
 }

@@ -109,7 +109,8 @@ export class Instances {
           this.#isSilent = false;
         },
         (error) => {
-          if (!this.#isSilent) this.#parts.log.warn(`${this.#parts.server.name} cannot be told who uses it`, error);
+          if (!this.#isSilent)
+            this.#parts.log.warn(`${this.#parts.server.name}: cannot register this Cellwright there`, error);
           this.#isSilent = true;
         },
       );

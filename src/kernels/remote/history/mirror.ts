@@ -40,7 +40,7 @@ export function createMirror({ places, placeOf, log }: MirrorParts): Mirror {
   async function eachPlace<T>(ask: (place: MirrorPlace) => Promise<T>): Promise<{ place: MirrorPlace; value: T }[]> {
     const answers = await Promise.allSettled(places.map(ask));
     const failures = answers.filter((answer) => answer.status === "rejected");
-    for (const { reason } of failures) log.debug(`a copy of a session cannot be looked at: ${reason}`);
+    for (const { reason } of failures) log.debug(`a copy of a session cannot be read: ${reason}`);
     if (failures[0] && failures.length === places.length) throw failures[0].reason;
     return answers.flatMap((answer, index) => {
       const place = places[index];

@@ -9,8 +9,8 @@ export function packageError(message: string, hint: string, cause?: unknown): Ce
 }
 
 const NOT_HERE =
-  'Use another package for the task, or a new session with env="managed", whose Python is not WebAssembly; where there ' +
-  "is none yet, `cellwright env create` makes it.";
+  'Use another package for the task, or a new session with env="managed", whose Python is not WebAssembly ' +
+  "(`cellwright env create` creates that environment).";
 
 const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => string; hint: string }> = {
   requirement: {
@@ -32,7 +32,7 @@ const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => 
     hint: NOT_HERE,
   },
   index_unreachable: {
-    why: ({ name, detail }) => `The package index could not be asked for ${name}: ${detail}`,
+    why: ({ name, detail }) => `The package index could not be queried for ${name}: ${detail}`,
     hint:
       "Check the network, HTTPS_PROXY and the certificates (SSL_CERT_FILE), name an index with --package-index, or put " +
       "wheels into a folder and name it with --package-dir.",
@@ -45,16 +45,16 @@ const kinds: Record<InstallFailure["kind"], { why: (failure: InstallFailure) => 
       "and name it with --package-dir. Packages that do not need it can still be installed.",
   },
   hash: {
-    why: ({ name, detail }) => `${name} was refused: ${detail} is not the file that was promised, its hash differs`,
+    why: ({ name, detail }) => `${name} was refused: the hash of ${detail} differs from the expected one`,
     hint: "It may have been altered in transit. Try again; if that does not help, do not trust this server.",
   },
   address: {
-    why: ({ name, detail }) => `${name} is wanted from an address of its own, ${detail}, which is not fetched from`,
+    why: ({ name, detail }) => `${name} is requested from the URL ${detail}, but packages are only installed by name`,
     hint: "Put the wheel into a folder and name it with --package-dir.",
   },
   conflict: {
-    why: ({ name, detail }) => `No version of ${name} suits everybody: ${detail}`,
-    hint: "Leave out a version, or install one of the packages in a session of its own.",
+    why: ({ name, detail }) => `No version of ${name} satisfies all requirements: ${detail}`,
+    hint: "Leave out a version, or install one of the packages in a separate session.",
   },
   unsafe: {
     why: ({ name, detail }) => `${name} was refused: ${detail}`,

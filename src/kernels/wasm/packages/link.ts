@@ -16,11 +16,11 @@ const BATCH = 256;
  */
 export async function linkInto(image: Image, siteDir: string): Promise<void> {
   const sealed = await openImage(dirname(image.siteDir));
-  if (!sealed) throw packageError("The packages are not there any more.", "Ask for them again.");
+  if (!sealed) throw packageError("The packages were removed meanwhile.", "Request them again.");
   const [there, wanted] = await Promise.all([installedIn(siteDir), installedIn(image.siteDir)]);
   const clashes = [...wanted].filter(([name, version]) => (there.get(name) ?? version) !== version);
   if (clashes.length > 0) {
-    const conflicts = clashes.map(([name, version]) => `${name} ${there.get(name)}, and ${version} is wanted`);
+    const conflicts = clashes.map(([name, version]) => `${name} ${there.get(name)}, not ${version}`);
     throw packageError(
       `This session already has ${conflicts.join("; ")}.`,
       "Reset the session to install other versions; its variables are lost, its files stay.",

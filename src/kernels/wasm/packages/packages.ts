@@ -105,7 +105,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
 
   return {
     async image(requirements, { signal, progress, keep = [], isGuess = false }) {
-      if (disposed) throw new CellwrightError("internal", "Packages were asked for after the end.");
+      if (disposed) throw new CellwrightError("internal", "Packages were requested after shutdown.");
       const wanted = normalRequirements(requirements);
       const constraints = keep.map(({ name, version }) => `${name}==${version}`).sort();
       const wheels = await readWheelFolder(config.packageDir);
@@ -124,7 +124,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
           if (ready) return ready;
           const presence = await announce(join(locksDir, key));
           if (!presence) {
-            if (!waited) caller.progress?.("waiting for another Cellwright that is installing the same");
+            if (!waited) caller.progress?.("waiting for another Cellwright that is installing the same packages");
             await pause(LOOK_AGAIN_MS, undefined, { signal: caller.signal });
             continue;
           }
@@ -178,7 +178,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
 
     async dispose() {
       disposed = true;
-      await making.stop(new CellwrightError("internal", "Cellwright is ending."));
+      await making.stop(new CellwrightError("internal", "Cellwright is shutting down."));
     },
   };
 

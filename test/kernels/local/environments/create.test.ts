@@ -125,7 +125,7 @@ describe("an installer finds packages where pip does", () => {
     });
     expect(env).not.toHaveProperty("PYTHONPATH");
     expect(env).not.toHaveProperty("PIP_USER");
-    // uv's own way: a package of the first index that has it, never a newer one of another.
+    // uv's default: a package comes from the first index that has it, never a newer one from another.
     expect(env).not.toHaveProperty("UV_INDEX_STRATEGY");
     const asked = { HOME: world.home, UV_INDEX_STRATEGY: "unsafe-best-match" };
     expect(installerEnv(asked)).toHaveProperty("UV_INDEX_STRATEGY", "unsafe-best-match");
@@ -156,7 +156,7 @@ const oldPython = {
   distributions: {},
 };
 
-/** A uv that does what the real one does, as far as it can be seen, in a tenth of a second and without a network. */
+/** A fake uv with the visible effects of the real one, in a tenth of a second and without network. */
 function withUv(world: World, install = "true") {
   const log = join(world.home, "uv.log");
   const template = world.venv("template");

@@ -46,7 +46,7 @@ describeWith("managedPython", "an environment is found", () => {
     expect(readPaths).toContain(join(world.home, "elsewhere/env"));
   });
 
-  test("as the managed one when nobody chooses, and when it is asked for", async () => {
+  test("as the managed one by default, and by its name", async () => {
     const world = createWorld();
     const prefix = world.venv("data/envs/managed");
     world.file("data/envs/managed/cellwright.json", JSON.stringify({ folder: prefix, packages: [], installer: "uv" }));
@@ -55,7 +55,7 @@ describeWith("managedPython", "an environment is found", () => {
     }
   });
 
-  test("as --env says when nobody chooses", async () => {
+  test("as --env by default", async () => {
     const world = createWorld();
     const prefix = world.venv("envs/usual");
     expect(await findEnvironment(undefined, world.config({ defaultEnv: "usual" }))).toMatchObject({ prefix });
@@ -113,7 +113,7 @@ describeWith("managedPython", "an environment is found", () => {
     const found = await findEnvironment("x", world.config({ workspace: join(world.home, "code") }));
     expect(found.readPaths).toContain(prefix);
     expect(found.within).toContain(join(world.home, "code"));
-    // What is installed in the system is shown to every session.
+    // System installations are visible to every session.
     const shown = [...found.readPaths, "/usr"];
     expect(shown.some((folder) => found.basePrefix.startsWith(folder))).toBe(true);
     expect(found.readPaths).not.toContain("/");
@@ -194,14 +194,14 @@ describe("what is wrong is said with the command that mends it", () => {
       "a managed one half made",
       (world: World) => world.file("data/envs/managed/pyvenv.cfg", ""),
       "managed",
-      /was not created to the end/,
+      /is incomplete: its creation was interrupted/,
       /`cellwright env create`/,
     ],
     [
       "nothing at the path",
       undefined,
       "/nowhere/env",
-      /there is no \/nowhere\/env/,
+      /\/nowhere\/env does not exist/,
       /`python3 -m venv \/nowhere\/env && /,
     ],
     [
@@ -212,7 +212,7 @@ describe("what is wrong is said with the command that mends it", () => {
         symlinkSync("/usr/bin/python3.1", join(world.home, "envs/old/bin/python"));
       },
       "old",
-      /leads to \/usr\/bin\/python3\.1, which is not there any more/,
+      /points to \/usr\/bin\/python3\.1, which no longer exists/,
       /python3 -m venv --clear/,
     ],
     [
@@ -229,7 +229,7 @@ describe("what is wrong is said with the command that mends it", () => {
       "one that talks nonsense",
       (world: World) => world.script("envs/odd/bin/python", [`echo 'cellwright-probe {"version": 3}'`]),
       "odd",
-      /its answer makes no sense/,
+      /its answer is invalid/,
       /choose another/,
     ],
     [
@@ -254,7 +254,7 @@ describe("what is wrong is said with the command that mends it", () => {
       "a kernelspec without its Python",
       (world: World) => world.kernelspec("lost", ["/nowhere/bin/python"]),
       "lost",
-      /names `\/nowhere\/bin\/python`, which is not there/,
+      /names `\/nowhere\/bin\/python`, which does not exist/,
       /jupyter kernelspec remove lost/,
     ],
     [

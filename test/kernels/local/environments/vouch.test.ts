@@ -32,7 +32,7 @@ describeWith("managedPython", "an environment is vouched for", () => {
     expect((await findEnvironment("later", config)).coldReason).toBeUndefined();
   });
 
-  test("when it was found by its name where nobody else can write", async () => {
+  test("when it was found by its name where no other user can write", async () => {
     const world = createWorld();
     world.conda("miniconda3/envs/stats");
     expect((await findEnvironment("stats", world.config())).coldReason).toBeUndefined();
@@ -118,7 +118,7 @@ describeWith("managedPython", "an environment is started in the session's jail o
     const { mode } = statSync(prefix);
     const { chmodSync } = await import("node:fs");
     chmodSync(prefix, mode | 0o002);
-    expect(await coldReasonOf("stats", world)).toContain("others than you");
+    expect(await coldReasonOf("stats", world)).toContain("users other than you");
   });
 });
 
@@ -154,7 +154,7 @@ describeWith("managedPython", "a path", () => {
     expect(one).toBe(other);
     expect(one).toContain("--allow-env-paths");
     expect(await findEnvironment("~/envs/named", config)).toMatchObject({ kind: "venv" });
-    // Nor is a name that nobody has answered with a path.
+    // Nor does an unknown name reveal a path.
     const unknown = await findEnvironment("nmed", config).catch(({ message, hint }) => `${message} ${hint}`);
     expect(unknown).toContain("Did you mean `named`");
     expect(unknown).not.toContain(world.home);
@@ -163,7 +163,7 @@ describeWith("managedPython", "a path", () => {
   test("into the files of sessions is refused, and so is a base Python of no known place", async () => {
     const world = createWorld();
     const inSession = world.venv("data/sessions/s1/workspace/env");
-    await expect(findEnvironment(inSession, world.config())).rejects.toThrow("Cellwright's own folder");
+    await expect(findEnvironment(inSession, world.config())).rejects.toThrow("Cellwright's data folder");
     const venv = world.venv("work/env");
     const base = join(world.home, "secrets");
     world.file(`secrets/lib/python${pythonVersion()}/os.py`, "");

@@ -6,13 +6,13 @@ import { onTestFinished } from "vitest";
 import type { EnvironmentsConfig } from "../../../../src/kernels/local/environments/environment.ts";
 import { environmentsConfig, type TestReach, testPython } from "../../../support/pythons.ts";
 
-/** A home of its own with environments that are made in a millisecond: a link to a real Python and a few files. */
+/** A separate home with environments that are created in a millisecond: a link to a real Python and a few files. */
 export interface World {
   home: string;
   config(changed?: Partial<EnvironmentsConfig> & TestReach): EnvironmentsConfig;
-  /** A virtual environment at that path below home. */
+  /** A virtual environment at this path below home. */
   venv(path: string, options?: { ipykernel?: string | false; pip?: string }): string;
-  /** An environment of conda's or pixi's: what they have beside the interpreter is a folder `conda-meta`. */
+  /** An environment of conda or pixi, recognized by a folder `conda-meta` beside the interpreter. */
   conda(path: string, options?: { ipykernel?: string | false; python?: boolean }): string;
   kernelspec(name: string, argv: string[]): string;
   /** A program below home, as a script for `sh`. */
@@ -76,14 +76,14 @@ export function createWorld(): World {
   };
 }
 
-/** Looks to an interpreter as if ipykernel were installed. */
+/** Makes ipykernel look installed. */
 export function addIpykernel(sitePackages: string, version: string): void {
   mkdirSync(join(sitePackages, "ipykernel"), { recursive: true });
   mkdirSync(join(sitePackages, `ipykernel-${version}.dist-info`), { recursive: true });
   writeFileSync(join(sitePackages, "ipykernel/__init__.py"), "");
 }
 
-/** A pip that does nothing but put an ipykernel where the real one would, and write down that it was called. */
+/** A fake pip that only puts an ipykernel where the real one would, and records the call. */
 export const standInPip = (log: string) => `
 import os, site, sys
 with open(${JSON.stringify(log)}, "a") as file:
@@ -95,7 +95,7 @@ open(os.path.join(folder, "ipykernel", "__init__.py"), "w").close()
 `;
 
 let known: string | undefined;
-/** `3.11`, as folders are called. */
+/** `3.11`, as in folder names. */
 export function pythonVersion(): string {
   const ask = "import sys; print('%d.%d' % sys.version_info[:2])";
   known ??= execFileSync(testPython("managed"), ["-I", "-c", ask], { encoding: "utf8" }).trim();

@@ -1,4 +1,4 @@
-"""Run in the place of an installer: what can it reach? The answer is told as the version of a package."""
+"""Run in place of an installer: what can it reach? The answer is returned as the version of a package."""
 
 import http.client
 import json

@@ -30,7 +30,7 @@ interface Places {
   initial?: string[];
 }
 
-/** A session of the provider that users have. Each start is of the same session. */
+/** A session of the provider that users have. Each start is for the same session. */
 function sessionOf(
   python: TestPython,
   { env = { ...bareEnv, PIP_NO_INDEX: "1" }, packageDir = wheelFolder(wheels), initial = [] }: Places = {},
@@ -65,7 +65,7 @@ function sessionOf(
     await provider.dispose();
     await sandboxes.dispose();
   });
-  // As no two sessions of a machine have the same: their limits go by it.
+  // Unique on this machine: cgroups are named after it.
   const sessionId = randomUUID();
   const folders = { workspaceDir: join(dataDir, "sessions/s/workspace"), runDir: join(dataDir, "sessions/s/run") };
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true });
@@ -84,7 +84,7 @@ function sessionOf(
   };
 }
 
-/** As a session runs a cell. */
+/** Runs a cell as a session does. */
 async function cell(kernel: Kernel, code: string) {
   await kernel.prepare?.(code, { signal: never });
   return run(kernel, code);
@@ -143,14 +143,14 @@ describeWith("managedPython", "a running kernel", () => {
   });
 
   test.each([
-    ["%pip install -r requirements.txt", "files of requirements are not read; name the packages"],
-    ["!pip install -e .", "only wheels of the package index are installed, nothing in place"],
+    ["%pip install -r requirements.txt", "requirement files are not supported; name the packages"],
+    ["!pip install -e .", "editable installs are not supported, only wheels of the package index"],
     ["!python -m pip install git+https://example.org/x.git", "contains a URL"],
     ["%uv pip install alpha --index-url https://example.org", "chosen by the operator of Cellwright"],
     ["!pip install alpha && rm -rf x", "it is more than a list of packages"],
     ["!pip install {name}", "is not a requirement"],
     ["%pip install ./alpha.whl", "is a path"],
-    ["!{sys.executable} -m pip install --target=. alpha", "`--target=.` is not among the options that work here"],
+    ["!{sys.executable} -m pip install --target=. alpha", "`--target=.` is not a supported option"],
     ["%pip install", "it names no package"],
   ])("does not run a cell with `%s`, and says why", async (line, why) => {
     const kernel = await session.kernel();
@@ -174,11 +174,11 @@ describeWith("managedPython", "a running kernel", () => {
     ]);
     const said = text(await cell(kernel, "%pip install -U numpy delta"));
     expect(said).toMatch(
-      /done before this cell began\. Loaded before, and used as they were until .* reset: numpy\.\n$/,
+      /done before this cell began\. Already imported, so the old version is used until .* reset: numpy\.\n$/,
     );
     expect(await install(kernel, "numpy==99.0")).toEqual([{ name: "numpy", version: "99.0" }]);
     const next = await session.restart();
-    expect(next.info.notes?.join()).toMatch(/packages of its own in place of the environment's: numpy/);
+    expect(next.info.notes?.join()).toMatch(/the session's packages replace those of the environment: numpy/);
     expect(result(await cell(next, "import delta, numpy; numpy.version, delta.version"))).toBe("('99.0', '1.0')");
   });
 
@@ -186,7 +186,7 @@ describeWith("managedPython", "a running kernel", () => {
     const kernel = await session.kernel();
     const installing = failure(install(kernel, "gamma") ?? Promise.resolve());
     await kernel.dispose();
-    expect((await installing).message).toMatch(/kernel ended before the packages were there/);
+    expect((await installing).message).toMatch(/kernel ended before the packages were installed/);
     expect(existsSync(join(session.runDir, "packages/gamma"))).toBe(false);
   });
 });

@@ -77,7 +77,7 @@ describeWithPythons("the packages of a session", (python) => {
     expect((await failure(open.install("whale"))).message).toContain("A file of it is larger than --disk-mb allows.");
 
     expect(await install("small")).toEqual([{ name: "small", version: "1.0" }]);
-    // What is there already counts: the next ones find less room.
+    // Existing files count: the next installation has less space.
     expect((await failure(install("bomb"))).message).toContain("beyond the limit of 10 MB");
     expect(leftovers()).toEqual([]);
     expect(disposed).toEqual(Array(5).fill("test"));
@@ -105,7 +105,7 @@ describeWithPythons("the packages of a session", (python) => {
       message: "Cannot install nowhere-to-be-found. The package index does not have nowhere-to-be-found.",
     });
     const unfit = await failure(install("alpha>=3"));
-    expect(unfit.message).toMatch(/^Cannot install alpha>=3\. No version of alpha fits what is asked for/);
+    expect(unfit.message).toMatch(/^Cannot install alpha>=3\. No version of alpha matches the request/);
     const foreign = await failure(install("elsewhere"));
     expect(foreign.message).toMatch(
       /The package index has elsewhere, but no wheel of it for Python 3\.\d+\.\d+ on this/,
@@ -127,7 +127,7 @@ describeWith("managedPython", "the packages of a session", () => {
     const { code, message } = await failure(install("alpha"));
     expect(code).toBe("package_error");
     expect(message).toMatch(
-      /^Cannot install alpha\. The package index could not be asked for alpha: 127\.0\.0\.1:\d+: .*REFUSED/,
+      /^Cannot install alpha\. The package index could not be queried for alpha: 127\.0\.0\.1:\d+: .*REFUSED/,
     );
     expect([readdirSync(overlayDir), leftovers()]).toEqual([[], []]);
   });
@@ -151,7 +151,7 @@ describeWith("managedPython", "the packages of a session", () => {
     );
   });
 
-  test("are given up with the call that wanted them", async () => {
+  test("are aborted with their call", async () => {
     const index = await serveIndex([]);
     const packages = await sessionPackages(environment, { packageIndex: index.url });
     const leaving = new AbortController();
@@ -175,7 +175,7 @@ describeWith("managedPython", "the packages of a session", () => {
         proxied: 403,
         tunnelled: 403,
         unnamed: 404,
-        // Its own, in namespaces; the machine's otherwise.
+        // The jail's own, with namespaces; otherwise the machine's.
         written: hasNamespaces() ? ["/tmp", "/workspace"] : [],
       });
       expect(other.hits).toEqual([]);

@@ -15,7 +15,7 @@ import type { Wheel } from "../../wasm/packages/wheels.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 
-/** Nothing of this machine's settings: a test names its own places. uv is where `npm test` puts it. */
+/** None of this machine's settings: a test names its own sources. uv is where `npm test` puts it. */
 export const bareEnv = {
   PATH: `${join(root, ".cache/uv/bin")}:/usr/bin:/bin`,
   HOME: tmpdir(),
@@ -45,17 +45,17 @@ export interface SessionPackages {
   runDir: string;
   install(...requirements: string[]): Promise<InstalledPackage[]>;
   installUntil(signal: AbortSignal, ...requirements: string[]): Promise<InstalledPackage[]>;
-  /** What an installation that was given up would leave behind. */
+  /** Remains of an aborted installation. */
   leftovers(): string[];
 }
 
-/** The best that works here; without any, installations run openly. */
+/** The best tier that works here; without any, installations run unjailed. */
 export async function isolation(): Promise<Isolation | undefined> {
   const found = await findIsolation("auto");
   return "obstacle" in found ? undefined : found;
 }
 
-/** The packages of a session that has no kernel. */
+/** The packages of a session without a kernel. */
 export async function sessionPackages(
   environment: PythonEnvironment,
   config: Partial<InstallerConfig>,
@@ -80,7 +80,7 @@ export async function sessionPackages(
   };
 }
 
-/** Whether this machine can connect to a port of its own. */
+/** Whether this machine can connect to its own ports. */
 export function reachable(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1", () => {
@@ -91,7 +91,7 @@ export function reachable(port: number): Promise<boolean> {
   });
 }
 
-/** An environment whose Python, asked to install, tries what it can reach instead; the "version" of what it installs. */
+/** An environment whose Python, instead of installing, reports what it can reach as the "version" of a package. */
 export function probingEnvironment(environment: PythonEnvironment, otherPort: number): PythonEnvironment {
   const folder = temporaryFolder();
   const python = join(folder, "python");

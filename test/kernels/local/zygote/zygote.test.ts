@@ -79,14 +79,14 @@ describeWithPythons("a fork", (which) => {
 });
 
 describeWith("managedPython", "the end of a kernel", () => {
-  test("is told with its exit code", async () => {
+  test("is reported with its exit code", async () => {
     const { kernel, process } = await fork();
     await expect(textOf(kernel.execute("import os; os._exit(3)"))).rejects.toMatchObject({ code: "kernel_died" });
     expect(await process.exited).toEqual({ code: 3, signal: null });
     expect((await kernel.closed).reason).toContain("3");
   });
 
-  test("is told with the signal that killed it", async () => {
+  test("is reported with the signal that killed it", async () => {
     const { kernel, process: forked } = await fork();
     process.kill(forked.pid, "SIGKILL");
     expect(await forked.exited).toEqual(dead);
@@ -105,7 +105,7 @@ describeWith("managedPython", "the end of a kernel", () => {
     expect(await forked.exited).toEqual({ code: null, signal: null });
   });
 
-  test("is told to a second server as well", async () => {
+  test("is reported to a second server as well", async () => {
     const second = await openTestZygote(shared, { preload: scientific });
     onTestFinished(() => second.dispose());
     expect(second.info.pid).toBe(zygote.info.pid);
@@ -115,7 +115,7 @@ describeWith("managedPython", "the end of a kernel", () => {
     expect(await watched.exited).toEqual(dead);
   });
 
-  test("is told to a server that was away", async () => {
+  test("is reported to a server that was disconnected", async () => {
     const { process: forked } = await fork();
     process.kill(forked.pid, "SIGKILL");
     await forked.exited;
@@ -137,7 +137,7 @@ describeWith("managedPython", "kernels that nobody asks for", () => {
     const stateDir = temporaryFolder(onTestFinished);
     const forgotten = await openTestZygote(stateDir, { idleSeconds: 0.5 });
     const { process: forked, run } = await fork({ from: forgotten, ttlSeconds: 1 });
-    // One that makes believe that it is wanted.
+    // A kernel that touches its own heartbeat.
     await run(`
 import os, threading, time
 mine = next(fd for fd in map(int, os.listdir('/proc/self/fd')) if os.readlink(f'/proc/self/fd/{fd}').endswith('heartbeat'))
@@ -158,7 +158,7 @@ threading.Thread(target=touch, daemon=True).start()
     expect(await forked.exited).toEqual(dead);
   });
 
-  test("are not made for somebody who gave up", async () => {
+  test("are not forked for a caller that gave up", async () => {
     await expect(forkKernel(zygote, folder, { signal: AbortSignal.abort(new Error("no more")) })).rejects.toThrow(
       "no more",
     );
@@ -168,7 +168,7 @@ threading.Thread(target=touch, daemon=True).start()
 
 describeWith("managedPython", "a zygote", () => {
   test("is one for all who ask at the same time, and ends when the last of them stops in good order", async () => {
-    // Longer than the address of a socket may be.
+    // Longer than a socket address may be.
     const stateDir = join(temporaryFolder(onTestFinished), "a-long-name".repeat(20));
     const [first, second] = await Promise.all([openTestZygote(stateDir), openTestZygote(stateDir)]);
     expect(first.info.pid).toBe(second.info.pid);
@@ -199,8 +199,8 @@ describeWith("managedPython", "a zygote", () => {
     expect(await run("import sys; 'starts_thread' in sys.modules")).toBe("False");
   });
 
-  test("cannot be had of a Python that always has threads: the reason is told", async () => {
-    // Not sitecustomize.py: Debian's Python has one of its own, which comes first.
+  test("is not available for a Python that always has threads, with the reason", async () => {
+    // Not sitecustomize.py: Debian's Python has its own, which comes first.
     const python = environmentWith({
       "starts-thread.pth":
         "import threading, time; threading.Thread(target=time.sleep, args=(600,), daemon=True).start()",
@@ -209,13 +209,13 @@ describeWith("managedPython", "a zygote", () => {
     await expect(opening).rejects.toThrow("the process has several threads");
   });
 
-  test("cannot be had of a Python without ipykernel: the reason is told", async () => {
+  test("is not available for a Python without ipykernel, with the reason", async () => {
     const python = environmentWith({}, { empty: true });
     const opening = openTestZygote(temporaryFolder(onTestFinished), { python });
     await expect(opening).rejects.toThrow("No module named");
   });
 
-  test("cannot be had of a Python that is not there", async () => {
+  test("is not available for a Python that does not exist", async () => {
     const opening = openTestZygote(temporaryFolder(onTestFinished), { python: "/nowhere/python" });
     await expect(opening).rejects.toThrow("ENOENT");
   });
@@ -285,7 +285,7 @@ describeWith("localKernels", "in a jail", () => {
   );
 });
 
-/** A virtual environment with these modules, and all that the tests' own Python has unless it is to be empty. */
+/** A virtual environment with these modules, and with all packages of the tests' Python unless it is to be empty. */
 function environmentWith(modules: Record<string, string>, { empty = false } = {}): string {
   const home = join(temporaryFolder(onTestFinished), "env");
   const base = testPython("managed");

@@ -62,11 +62,11 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
         "with multiprocessing.get_context('fork').Pool(1) as pool: pool.map(print, ['f'])\n'value'";
       const late: ExecutionEvent[] = [];
       const events = await run(it.kernel, code, { onLate: (event) => late.push(event) });
-      // What a fork prints goes through a thread of the kernel, which may be later than the end of the cell.
+      // Output of a fork goes through a thread of the kernel, which may send it after the end of the cell.
       await until("the fork's own", () => text([...events, ...late]) === "a\nb\nc\nd\ne\nf\n");
     });
 
-    test("input() asks whoever is there, and says so when nobody is", async () => {
+    test("input() asks the user if it can, and otherwise says that it cannot", async () => {
       expect(result(await run(it.kernel, "input('? ')", { onInput: async () => "Ada" }))).toBe("'Ada'");
       expect(failure(await run(it.kernel, "input('? ')"))).toMatchObject({ name: "EOFError" });
     });
@@ -96,7 +96,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
     });
 
     test("the same request runs once, however often it comes", async () => {
-      // What the ledger is for; recovery.faults.ts shows it with connections that break.
+      // The ledger's purpose; recovery.faults.ts tests it with broken connections.
       await run(it.kernel, "runs = 0");
       const code =
         "from ipykernel.kernelapp import IPKernelApp\nkernel = IPKernelApp.instance().kernel\n" +

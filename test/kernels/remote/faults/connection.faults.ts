@@ -61,7 +61,7 @@ describeWith("jupyterServer", "bad connections in mid-cell", (python) => {
     },
   );
 
-  /** Where the server takes such a connection's streams along, the next one is mute. */
+  /** If the server loses the streams of such a connection, the next one is silent. */
   test(`one that breaks while the server joins it to the kernel, ${rounds} times: the next cell is shown`, {
     timeout: rounds * 60_000,
   }, async () => {

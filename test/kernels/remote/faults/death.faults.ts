@@ -10,18 +10,18 @@ import { rounds as roundsOf } from "../../../support/rounds.ts";
 const rounds = roundsOf(50, 5);
 const LOSS = /fresh kernel|variables (from before )?are (gone|lost)/g;
 
-/** How often a reply says that state was lost. */
+/** How often a reply reports lost state. */
 function losses({ text }: Reply): number {
   return [...text.matchAll(LOSS)].length > 0 ? 1 : 0;
 }
 
-/** Leaves a mark each time that it is run, and never ends. */
+/** Leaves a mark each time it runs, and never ends. */
 function endless(round: number): string {
   return `import time\nwith open('runs-${round}', 'a') as file: file.write('x')\nprint('begun', flush=True)\ntime.sleep(600)`;
 }
 
 /**
- * Whether a process leads a session of its own, as kernels do. A fork that is killed before it does is no kernel yet: the
+ * Whether a process leads its own session, as kernels do. A fork that is killed before that is not a kernel yet: the
  * Jupyter server then takes its own process group for the kernel's, and kills itself when it ends that kernel.
  */
 function leadsSession(pid: number): boolean {
@@ -77,7 +77,7 @@ describeWith("jupyterServer", "kill -9 in mid-cell", (python) => {
     };
     const kernels = () => descendants(jupyter.pid).filter(leadsSession);
     for (let round = 0; round < rounds; round += 1) {
-      // At its start, in the middle of the handshake: it is begun again, or the call says that it was not.
+      // At its start, in the middle of the handshake: it is started again, or the call reports the failure.
       const before = new Set(kernels());
       const starting = client.run("print('hello')");
       await until("a kernel to be started", () => kernels().some((pid) => !before.has(pid)));

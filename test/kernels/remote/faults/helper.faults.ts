@@ -18,7 +18,7 @@ import { type HelperOnServer, quiet, serverRequirements, startHelperOnServer } f
 const maxBytes = 30_000_000;
 const soon = () => AbortSignal.timeout(120_000);
 
-/** The process of a kernel, which has the name of its connection file on its command line. */
+/** The process of a kernel, whose command line contains the name of its connection file. */
 function processOf(kernelId: string): number {
   const pid = readdirSync("/proc").find((name) => {
     if (!/^\d+$/.test(name)) return false;
@@ -47,7 +47,7 @@ for (const { requirement, name } of serverRequirements) {
     const workspaceOf = (helper: ServerHelper) =>
       openRemoteWorkspace({ call: helper.call, notebooksFolder: "notebooks", sessionId: randomUUID() });
 
-    /** One of its own, and the id of the kernel it has now. */
+    /** A separate helper, and the id of its current kernel. */
     function another(settings: { silenceMs?: number } = {}) {
       const kernels: string[] = [];
       const ended: string[] = [];
@@ -71,7 +71,7 @@ for (const { requirement, name } of serverRequirements) {
       const workspace = workspaceOf(here.helper);
       await workspace.write("a.txt", Buffer.from("x"));
       expect((await workspace.list(".")).entries).toHaveLength(1);
-      // It ran until now.
+      // It was running until now.
       const replied = heard(channel, soon(), ({ header, content: reply }) =>
         header.msg_type === "execute_reply" ? reply : undefined,
       );
@@ -123,7 +123,7 @@ for (const { requirement, name } of serverRequirements) {
         try {
           process.kill(pid, "SIGKILL");
         } catch {
-          // The server ended it.
+          // The server has ended it.
         }
       }
     });
@@ -140,7 +140,7 @@ for (const { requirement, name } of serverRequirements) {
       expect(kernels).toHaveLength(1);
     });
 
-    test("lets go of who gives up waiting, and says what is a bug", async () => {
+    test("releases callers that stop waiting, and reports bugs as such", async () => {
       await here.helper.call("scan", { notebooks: "notebooks", session: "s1" });
       const signal = AbortSignal.abort(new Error("enough"));
       await expect(here.helper.call("scan", { notebooks: "n", session: "s1" }, { signal })).rejects.toThrow("enough");

@@ -70,7 +70,7 @@ for (const { requirement, name } of serverRequirements) {
       for (const id of [ended, unknown, helpers]) expect(left).not.toContain(id);
       expect(readdirSync(there("kernels")).sort()).toEqual([adoptable, ofLive].sort());
 
-      // Taken over: it is the new program's, whatever becomes of its session's record.
+      // Adopted: it belongs to the new program, whatever happens to its session's record.
       await swept.noteKernel(adoptable, { sessionId: "running", language: "python" });
       rmSync(there("running"), { recursive: true });
       expect(await swept.sweep()).toEqual([]);

@@ -98,7 +98,7 @@ describe("the mirror", () => {
     await mirror.push("s1", folder);
     expect(asked.map(({ operation }) => operation)).toEqual(["mirror_put"]);
     expect(asked[0]?.chars).toBeLessThan(1_000);
-    // A later start of the program does not know what is there, and looks.
+    // A later start of the program does not know the state of the copy, and reads it.
     asked = [];
     appendFileSync(here("journal.ndjson"), "third\n");
     await open("two").push("s1", folder);
@@ -181,7 +181,7 @@ describe("the mirror", () => {
     await open("two").pull("s1", copy);
     expect(await open("two").claim("s1", copy)).toBe(false);
     await expect(open("two").push("s1", copy)).rejects.toMatchObject({ code: "session_in_use" });
-    // The program crashed and came back on the same disk: it need not wait until it is known to be dead.
+    // The program crashed and restarted on the same disk: it need not wait until it counts as dead.
     expect(await open("one-restarted").claim("s1", folder)).toBe(true);
     await open("one-restarted").push("s1", folder);
     die("one");
@@ -212,7 +212,7 @@ describe("the mirror", () => {
     expect(readFileSync(there("s1/journal.1.ndjson"), "utf8")).toBe("header\nfirst\n");
   });
 
-  test("is filled again when somebody removed it or a part of it", async () => {
+  test("is filled again when it or a part of it was removed", async () => {
     writeSession();
     const mirror = open();
     await mirror.push("s1", folder);
@@ -227,7 +227,7 @@ describe("the mirror", () => {
     expect(readdirSync(there("s1")).sort()).toEqual(["holder", "journal.ndjson", "outputs", "run", "session.json"]);
   });
 
-  test("can be told twice, when nobody knows whether it heard", async () => {
+  test("can be repeated, when it is unknown whether it arrived", async () => {
     writeSession();
     let isDeaf = false;
     const place: MirrorPlace = {

@@ -10,7 +10,7 @@ import type { TcpProxy } from "../../../support/tcp-proxy.ts";
 import { until } from "../../../support/until.ts";
 import { jupyterKernels, kernelsBehindProxy } from "../remote-kernels.ts";
 
-/** Resolves when a process that was not there has this word on its command line. */
+/** Resolves when a new process has this word on its command line. */
 async function newProcess(word: string, known: number): Promise<void> {
   await until(`a process with ${word}`, () => {
     const { stdout } = spawnSync("pgrep", ["-f", word], { encoding: "utf8" });
@@ -34,7 +34,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
       ({ kernel, proxy } = await kernels.start());
     });
 
-    /** Counts to a hundred in a second, and breaks things on the way. */
+    /** Counts to a hundred within a second, and breaks connections meanwhile. */
     async function count(act: () => void, { at = 20, last = "'end'" } = {}): Promise<ExecutionEvent[]> {
       const code =
         "import time\nruns = globals().get('runs', 0) + 1\n" +
@@ -83,7 +83,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
 
     test("that breaks again and again", async () => {
       await run(kernel, "runs = 0");
-      // Not for ever: on a busy machine no connection might live long enough to be of use.
+      // With a limit: on a busy machine no connection might live long enough to be useful.
       const breaking = (async () => {
         for (let times = 0; times < 10; times += 1) {
           await pause(150);
@@ -103,7 +103,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
       expect(failure(await running)).toMatchObject({ name: "KeyboardInterrupt" });
     });
 
-    test("while somebody types: the question and the answer arrive", async () => {
+    test("while the user types: the question and the answer arrive", async () => {
       const onInput = async () => {
         proxy.freeze();
         return "typed";
@@ -122,7 +122,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
       );
     });
 
-    test("and a kernel that was replaced meanwhile is told apart", async () => {
+    test("and a kernel that was replaced meanwhile is recognized", async () => {
       const { kernel: other, proxy: lost } = await others.start();
       const about = await run(other, "import os, ipykernel; print(os.getpid(), ipykernel.get_connection_file())");
       const [pid = "", file = ""] = text(about).trim().split(" ");

@@ -119,7 +119,7 @@ for (const { requirement, name } of serverRequirements) {
   });
 }
 
-/** What is tried while `d` is swapped; only our own refusals may come of it. */
+/** Operations while `d` is being swapped; only our own refusals may result. */
 async function raced({ workspace, outside, rounds }: { workspace: Workspace; outside: string; rounds: number }) {
   const before = readdirSync(outside);
   const seen = new Set<string>();
@@ -169,7 +169,7 @@ describeWith("debianJupyterServer", "CVE-2026-35397, a sibling whose name begins
         await expect(workspace.write(path, Buffer.from("x"))).rejects.toMatchObject(refused);
         await expect(workspace.remove(path)).rejects.toMatchObject(refused);
       }
-      // Without the look at the path on our side: the walk on the server does not climb either.
+      // Without the client-side path check: the walk on the server refuses `..`, too.
       const names = ["..", "ws10", "secret"];
       const where = { notebooks: base, session: "ws1", names };
       await expect(plain.call("read", { ...where, offset: 0, length: 9, limit: 99 })).rejects.toMatchObject({
@@ -272,7 +272,7 @@ describe("a remote workspace whose files change meanwhile", () => {
 
   test("a file that never comes to rest is not believed, though each look at it is the same", async () => {
     writeFileSync(inside("file"), "x");
-    // To this helper every file has just been written.
+    // For this helper, every file has just been written.
     const helper = startPlainHelper({ home: base, tickNs: 1e18 });
     try {
       const restless = openRemoteWorkspace({ call: helper.call, notebooksFolder: base, sessionId: "ws1" });
@@ -290,7 +290,7 @@ describe("a remote workspace whose files change meanwhile", () => {
     const meddling: Call = async (operation, ...rest) => {
       const answer = await plain.call(operation, ...rest);
       pieces += 1;
-      // The same size and the same date: only what cannot be set tells.
+      // Same size and same date: only attributes that cannot be set differ.
       if (operation === "read" && pieces % 3 === 1) {
         writeFileSync(inside("other"), Buffer.alloc(3_000_000, "B"));
         utimesSync(inside("other"), 1, 1);
@@ -316,7 +316,7 @@ describe("a remote workspace whose files change meanwhile", () => {
       await tight.write("kept", Buffer.from("x"));
       const full = { code: "storage_full" };
       await expect(tight.write("large", Buffer.alloc(5_000_000))).rejects.toMatchObject(full);
-      // Fits beside itself once only.
+      // There is space for one copy only.
       await expect(tight.write("large", Buffer.alloc(3_000_000))).rejects.toMatchObject(full);
       expect(readdirSync(join(small, "ws1"))).toEqual(["kept"]);
       expect(readdirSync(join(small, ".cellwright/uploads"))).toEqual([]);
@@ -325,7 +325,7 @@ describe("a remote workspace whose files change meanwhile", () => {
     }
   });
 
-  test("a removal that is asked for again, because nobody knows whether it was done, is done", async () => {
+  test("a removal that is repeated, because its outcome is unknown, succeeds", async () => {
     const where = { notebooks: base, session: "ws1", names: ["gone.txt"] };
     await expect(plain.call("remove", where)).rejects.toMatchObject({ refusal: { kind: "missing" } });
     expect(await plain.callAgain("remove", where)).toEqual({ doomed: null });

@@ -1,4 +1,4 @@
-// A process of its own that asks for an image: `builder.mjs <request as JSON>`. Prints what it got.
+// A separate process that requests an image: `builder.mjs <request as JSON>`. Prints the result.
 import { createPackages } from "../../../../dist/kernels/wasm/packages/packages.js";
 import { createLog } from "../../../../dist/log.js";
 

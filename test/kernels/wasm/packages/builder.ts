@@ -6,11 +6,11 @@ import { findSources, type Sources } from "../../../../src/kernels/wasm/sources.
 
 export interface Builder {
   child: ChildProcess;
-  /** Everything it printed, when it has ended. */
+  /** Everything that it printed, when it has ended. */
   ended: Promise<{ image?: Image; error?: string; progress: string[] }>;
 }
 
-/** Starts other processes that ask for images; `around` is a program that starts them, with its arguments. */
+/** Starts processes that request images; `around` is a program that starts them, with its arguments. */
 export function builders(): (
   config: Omit<PackagesConfig, "log">,
   requirements: string[],

@@ -1,6 +1,6 @@
 import { afterAll } from "vitest";
 
-/** What to do when a test file is over. Collected here, since a running test cannot add a hook of its own. */
+/** Cleanup at the end of a test file. Collected here, because a running test cannot add a hook. */
 const tasks: (() => unknown)[] = [];
 afterAll(async () => {
   for (const task of tasks.splice(0).reverse()) await task();

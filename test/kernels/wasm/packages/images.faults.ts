@@ -43,7 +43,7 @@ describeWithMicropip("an image", (micropip) => {
     expect(readdirSync(made.siteDir).sort()).toEqual(["__pycache__", "moved.py", "thing", "thing-1.0.dist-info"]);
     expect(readdirSync(join(made.siteDir, "thing/__pycache__"))).toEqual(["__init__.cpython-314.pyc"]);
     expect(existsSync(join(made.siteDir, "thing/tests/__pycache__"))).toBe(false);
-    // The second word says that the source is found by hash (1) and that nobody looks (no 2).
+    // The second word says that the bytecode is hash-based (1) and unchecked (not 2).
     const compiled = readFileSync(join(made.siteDir, "thing/__pycache__/__init__.cpython-314.pyc"));
     expect(compiled.readUInt32LE(4)).toBe(1);
     expect(lstatSync(join(made.siteDir, "thing/__init__.py")).mode & 0o777).toBe(0o444);
@@ -69,7 +69,7 @@ describeWithMicropip("an image", (micropip) => {
     expect(await again.image([" Thing ", "thing"])).toEqual(first);
     expect(index.hits).toHaveLength(hits);
     expect(await again.packages.list()).toEqual([first]);
-    // Other words for the same packages are another request, and the same image.
+    // The same packages written differently are another request, and the same image.
     expect((await again.image(["thing>=1"])).id).toBe(first.id);
   });
 
@@ -161,7 +161,7 @@ describeWithMicropip("an image", (micropip) => {
     expect(readdirSync(join(cacheDir, "images"))).toEqual([made.id]);
   });
 
-  test("that nobody used for long is pruned, and made again when asked for", async () => {
+  test("that was unused for long is pruned, and built again when requested", async () => {
     const other = wheel("other");
     const index = await serveIndex([thing, other]);
     const { image, packages } = testPackages({ packageIndex: `${index.url}simple`, packageDir: folder });

@@ -6,7 +6,7 @@ import { type Image, linkInto } from "../../../../src/kernels/wasm/packages/pack
 import { findSources } from "../../../../src/kernels/wasm/sources.ts";
 import { failure, temporaryFolder } from "./test-packages.ts";
 
-/** An image without an installer: packages of one module, which says its version. */
+/** An image without an installer: packages of one module, which contains its version. */
 async function image(packages: Record<string, string>, more: Record<string, string> = {}): Promise<Image> {
   const lock = Object.entries(packages).map(([name, version]) => ({
     ...{ name, version, source: "index" as const, file: `${name}.whl`, requires: [] },
@@ -51,7 +51,7 @@ test("another version of what is there is refused, and nothing changes", async (
   await linkInto(await image({ "some-thing": "1.0" }), site);
   const { code, message, hint } = await failure(linkInto(await image({ "some-thing": "2.0", other: "1.0" }), site));
   expect(code).toBe("package_error");
-  expect(message).toBe("This session already has some-thing 1.0, and 2.0 is wanted.");
+  expect(message).toBe("This session already has some-thing 1.0, not 2.0.");
   expect(hint).toContain("Reset the session");
   expect(existsSync(join(site, "other"))).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** micropip's own wheel, which no test can do without and no npm package has. */
+/** micropip's own wheel, which every test needs and no npm package contains. */
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describeFound } from "../../../support/requirements.ts";
 import type { Wheel } from "./wheels.ts";
 
-/** Each test starts several processes that hold a whole Python: on a loaded machine that takes its time. */
+/** Each test starts several processes with a whole Python: slow on a loaded machine. */
 const TIMEOUT_MS = 180_000;
 
 const VERSION = "0.11.1";

@@ -32,7 +32,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
     const sly = await serveIndex([wheel("sly", { requires: [`thing @ ${other.url}${thing.file}`] })]);
     const named = testPackages({ packageIndex: `${sly.url}simple`, packageDir: folder });
     const { message } = await failure(named.image(["sly"]));
-    expect(message).toContain("thing is wanted from an address of its own");
+    expect(message).toContain("thing is requested from the URL");
     expect(message).toContain("(needed by sly 1.0)");
     expect(other.hits).toEqual([]);
   });
@@ -76,7 +76,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
       response.setHeader("content-type", answer.headers.get("content-type") ?? "");
       response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
     });
-    // Names that no server has: only a proxy can find them.
+    // Names that do not resolve: only a proxy can reach them.
     const env = { HTTP_PROXY: proxy.url, NO_PROXY: index.host.split(":")[0] };
     const viaProxy = testPackages({ packageIndex: "http://index.invalid/simple", packageDir: folder, env });
     expect(contents(await viaProxy.image(["thing"]))).toEqual(["thing 1.0 (index)"]);
@@ -119,11 +119,11 @@ describeWithMicropip("the network of an installation", (micropip) => {
     const env = { HTTPS_PROXY: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
     const { image } = testPackages({ packageIndex: undefined, packageDir: folder, env });
     const { message } = await failure(image(["thing"]));
-    expect(message).toContain("The package index could not be asked for thing");
+    expect(message).toContain("The package index could not be queried for thing");
     expect(targets.size).toBe(1);
   });
 
-  test("a server that says nothing can be given up, which leaves nothing", async () => {
+  test("a silent server can be aborted, which leaves nothing behind", async () => {
     let asked = () => {};
     const wasAsked = new Promise<void>((resolve) => {
       asked = resolve;
@@ -150,7 +150,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
     const image = failure(slow.image(["thing"]));
     await wasAsked;
     await slow.packages.dispose();
-    expect((await image).message).toContain("ending");
+    expect((await image).message).toContain("shutting down");
     expect(slow.leftovers()).toEqual([]);
   });
 
@@ -182,7 +182,7 @@ describeWithMicropip("the network of an installation", (micropip) => {
   });
 });
 
-/** An index behind a certificate whose authority nobody knows. */
+/** An index with a certificate of an unknown authority. */
 async function serveSecurely(wheels: Wheel[]): Promise<{ url: string; certificate: string }> {
   const authority = createAuthority();
   atEnd(authority.remove);

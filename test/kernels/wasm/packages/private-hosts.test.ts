@@ -43,7 +43,7 @@ describe("a page of an index", () => {
     return { downloads, neighbour };
   }
 
-  /** The index names the neighbour's file, which is then fetched. */
+  /** The index names a file of the neighbour, which is then fetched. */
   async function follow(isPrivate: (url: URL, index: string) => boolean) {
     const page = { meta: { "api-version": "1.0" }, name: "x", files: [] as object[] };
     const index = await serve((_, __, response) => {
@@ -59,7 +59,7 @@ describe("a page of an index", () => {
   }
 
   test("on the public internet does not lead into the networks around us", async () => {
-    // All are on loopback here; what counts is what is known of them.
+    // All are on loopback here; only what is known about them matters.
     const { first, second, neighbour } = await follow((url, index) => url.host !== index);
     expect(first.kind).toBe("file");
     expect(second).toMatchObject({

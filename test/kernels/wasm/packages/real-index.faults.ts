@@ -12,7 +12,7 @@ import { result, run } from "../../../contracts/kernel.ts";
 import { wasmKernels } from "../wasm-kernels.ts";
 import { closedUrl, contents, failure, temporaryFolder, testPackages } from "./test-packages.ts";
 
-/** Why the index of this machine cannot be used, or nothing. */
+/** Why the index of this machine cannot be used, or undefined. */
 async function obstacle(): Promise<string | undefined> {
   const index = configuredIndex(undefined, process.env) ?? (await pipIndex(process.env));
   if (!index) return "no package index is known: there is no pip";

@@ -7,7 +7,7 @@ import { findSources, type Sources } from "../../../../src/kernels/wasm/sources.
 import { atEnd } from "./clear-up.ts";
 import type { Wheel } from "./wheels.ts";
 
-/** A server that remembers what it was asked for. */
+/** A server that records requests. */
 export interface StandIn {
   url: string;
   /** Host and port. */
@@ -35,7 +35,7 @@ export async function serve(handle: Handler): Promise<StandIn> {
   return { url: `http://${host}/`, host, hits, requests };
 }
 
-/** A server that has these files, by name. */
+/** A server with these files, by name. */
 export function serveFiles(files: Map<string, Buffer> | Wheel[]): Promise<StandIn> {
   const content = Array.isArray(files) ? new Map(files.map((wheel) => [wheel.file, wheel.data])) : files;
   return serve((path, _, response) => {
@@ -47,11 +47,11 @@ export function serveFiles(files: Map<string, Buffer> | Wheel[]): Promise<StandI
 
 export interface IndexOptions {
   as?: "json" | "html";
-  /** Where the files are; on the index itself, when left out. */
+  /** The host of the files; default: the index itself. */
   filesUrl?: string;
-  /** Whether pages offer the metadata apart (PEP 658). */
+  /** Whether pages offer separate metadata (PEP 658). */
   metadata?: boolean;
-  /** Other hashes than the files have. */
+  /** Wrong hashes for the files. */
   wrongHashes?: boolean;
 }
 
@@ -89,7 +89,7 @@ export function serveIndex(wheels: Wheel[], options: IndexOptions = {}): Promise
   });
 }
 
-/** Pyodide with a lock of our own: what a distribution holds is said by the lock beside Pyodide. */
+/** Pyodide with a test lock: the lock beside Pyodide defines the content of the distribution. */
 export function sourcesWithLock(wheels: Wheel[]): Sources {
   const sources = findSources();
   const pyodideDir = mkdtempSync(join(tmpdir(), "cellwright-pyodide-"));
@@ -97,7 +97,7 @@ export function sourcesWithLock(wheels: Wheel[]): Sources {
   for (const name of readdirSync(sources.pyodideDir)) {
     if (name === "pyodide-lock.json") continue;
     const [from, to] = [join(sources.pyodideDir, name), join(pyodideDir, name)];
-    // Links would be seen through by rights that go by path; another disk cannot be linked to.
+    // Copies: path permissions would resolve symlinks, and hard links do not work across disks.
     try {
       linkSync(from, to);
     } catch {

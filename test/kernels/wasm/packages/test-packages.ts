@@ -22,7 +22,7 @@ import { findSources, type Sources } from "../../../../src/kernels/wasm/sources.
 import { createLog } from "../../../../src/log.ts";
 import { atEnd } from "./clear-up.ts";
 
-/** Installers start from Python's memory and from compiled code; made once, they serve all tests. */
+/** Installers start from a snapshot and compiled code; created once for all tests. */
 const sharedDir = join(tmpdir(), "cellwright-test-installer");
 mkdirSync(join(sharedDir, "deno"), { recursive: true });
 
@@ -31,11 +31,11 @@ export interface TestPackages {
   cacheDir: string;
   config: PackagesConfig;
   image(requirements: string[], options?: Partial<ImageOptions>): Promise<Image>;
-  /** What an unfinished installation would leave behind. */
+  /** Remains of an unfinished installation. */
   leftovers(): string[];
 }
 
-/** Packages with a cache of their own, that know of no server but the given ones, gone after the test file. */
+/** Packages with a separate cache that use only the given servers; removed after the test file. */
 export function testPackages(config: Partial<PackagesConfig> = {}, sources: Sources = findSources()): TestPackages {
   const cacheDir = config.cacheDir ?? temporaryFolder("cache");
   const workDir = join(cacheDir, "packages");
@@ -75,7 +75,7 @@ export function temporaryFolder(name: string): string {
   return folder;
 }
 
-/** A port that was free a moment ago, so that nobody answers there. */
+/** A port that was free a moment ago, so that nothing answers there. */
 export const closedUrl: string = await new Promise((resolve) => {
   const server = createServer().listen(0, "127.0.0.1", () => {
     const address = server.address();
@@ -93,7 +93,7 @@ export function fileIn(image: Image, path: string): string {
   return readFileSync(join(image.siteDir, path), "utf8");
 }
 
-/** The message and hint of what the promise fails with. */
+/** The message and hint of a rejected promise. */
 export async function failure(promise: Promise<unknown>): Promise<{ code: string; message: string; hint: string }> {
   const error = await promise.then(
     () => undefined,

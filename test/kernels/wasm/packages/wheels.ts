@@ -13,14 +13,14 @@ export interface Wheel {
 
 export interface WheelOptions {
   version?: string;
-  /** Modules and their source; one that says its version, when left out. */
+  /** Modules and their source; default: one that contains its version. */
   files?: Record<string, string>;
   requires?: string[];
   extras?: string[];
   tag?: string;
   /** Members that a wheel should not have. */
   more?: ZipEntry[];
-  /** Listed in RECORD without being there. */
+  /** Listed in RECORD, but missing. */
   missing?: string[];
 }
 
@@ -57,7 +57,7 @@ export function wheel(name: string, options: WheelOptions = {}): Wheel {
   };
 }
 
-/** Scripts are executable in every wheel that a build tool has made; pip leaves them as they are. */
+/** Build tools make scripts executable in wheels; pip keeps that. */
 function modeOf(path: string): number {
   return path.includes(".data/scripts/") ? 0o100755 : 0o100644;
 }

@@ -1,13 +1,13 @@
 import { crc32, deflateRawSync } from "node:zlib";
 
-/** One member of an archive; `mode` as in Unix, with the kind of file in it. */
+/** One member of an archive; `mode` as in Unix, including the file type. */
 export interface ZipEntry {
   name: string;
   data: Buffer | string;
   mode?: number;
 }
 
-/** An archive with exactly these members: also with names that no honest program would write. */
+/** An archive with exactly these members, including names that no honest program would write. */
 export function zip(entries: ZipEntry[]): Buffer {
   const parts: Buffer[] = [];
   const directory: Buffer[] = [];

@@ -26,6 +26,6 @@ export async function findBasePython(env: NodeJS.ProcessEnv): Promise<Interprete
   }
   const found = seen.length > 0 ? `only ${[...new Set(seen)].join(", ")}` : "none";
   throw new CellwrightError("env_error", `No suitable Python was found on the PATH, ${found}.`, {
-    hint: `Install Python ${OLDEST.join(".")} or newer and try again. Sessions run in WebAssembly meanwhile.`,
+    hint: `Install Python ${OLDEST.join(".")} or newer and try again. Until then, sessions run in WebAssembly.`,
   });
 }

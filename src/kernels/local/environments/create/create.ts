@@ -82,9 +82,9 @@ async function make(options: Creation): Promise<Created> {
   const installer = await findInstaller(base, { ...options, env });
   try {
     await rm(folder, { recursive: true, force: true });
-    progress?.({ fraction: 0.05, message: `making an environment of Python ${base.version}` });
+    progress?.({ fraction: 0.05, message: `creating an environment with Python ${base.version}` });
     const { ok, failure } = await run(installer.makeEnvironment(base, folder), { env, signal });
-    if (!ok) throw failed(`It could not be made with ${installer.name}: ${failure}.`, venvHint(failure));
+    if (!ok) throw failed(`It could not be created with ${installer.name}: ${failure}.`, venvHint(failure));
     return await fill({ ...options, env, installer, words: packages });
   } catch (error) {
     await rm(folder, { recursive: true, force: true });
@@ -97,7 +97,10 @@ async function extend(options: Creation, { packages, installer: name }: Record, 
   const env = installerEnv(options.env, options.packageIndex);
   const uv = findUv(env, options.cacheDir);
   if (name === "uv" && !uv) {
-    throw failed("It was made with uv, which is not here any more.", "Install uv, or remove it and create it again.");
+    throw failed(
+      "It was created with uv, which is no longer installed.",
+      "Install uv, or remove it and create it again.",
+    );
   }
   const installer = name === "uv" && uv ? uvInstaller(uv) : pipInstaller();
   return fill({ ...options, packages: [...packages, ...lacking], env, installer, words: lacking });
@@ -115,8 +118,9 @@ async function fill(options: Creation & { installer: Installer; words: string[] 
   if (compiles) await compile(options, part(progress, 0.5, 1));
 
   const interpreter = await answerOf(folder, env);
-  if (!interpreter) throw failed("It was made, but its Python does not run.");
-  if (packages.includes("ipykernel") && !interpreter.hasIpykernel) throw failed("It was made, but has no ipykernel.");
+  if (!interpreter) throw failed("It was created, but its Python does not run.");
+  if (packages.includes("ipykernel") && !interpreter.hasIpykernel)
+    throw failed("It was created, but has no ipykernel.");
   const record: Record = { folder: realPath(folder), packages, installer: installer.name };
   await writeFile(join(folder, RECORD), `${JSON.stringify(record, null, 2)}\n`);
   progress?.({ fraction: 1, message: "ready" });
@@ -126,7 +130,7 @@ async function fill(options: Creation & { installer: Installer; words: string[] 
 async function findInstaller(base: Interpreter, options: Creation): Promise<Installer> {
   const found = findUv(options.env, options.cacheDir);
   if (found) return uvInstaller(found);
-  options.progress?.({ fraction: 0.01, message: "getting uv, which installs quickly" });
+  options.progress?.({ fraction: 0.01, message: "downloading uv" });
   const fetched = await fetchUv(base, options);
   return fetched ? uvInstaller(fetched) : pipInstaller();
 }
@@ -185,7 +189,7 @@ function created(folder: string, { version }: Interpreter, installed: string[]):
   return { folder, python: usualInterpreter(folder), version, installed };
 }
 
-function failed(why: string, hint = "Repair that and run the same command again."): CellwrightError {
+function failed(why: string, hint = "Fix that and run the same command again."): CellwrightError {
   return new CellwrightError("env_error", `The environment is not ready. ${why}`, { hint });
 }
 

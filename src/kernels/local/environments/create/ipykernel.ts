@@ -35,6 +35,6 @@ async function install(remedy: Remedy, { name }: Candidate, config: Environments
   });
   if (ok) return;
   throw new CellwrightError("env_error", `ipykernel could not be installed into environment \`${name}\`: ${failure}.`, {
-    hint: `Repair that, or install it by hand with \`${remedy.text}\`.`,
+    hint: `Fix that, or install it yourself with \`${remedy.text}\`.`,
   });
 }

@@ -30,7 +30,7 @@ export function managedEnvironment(dataDir: string, name: string): Candidate {
   const candidate = { ...environmentIn(folder, name), kind: "managed" as const };
   if (isComplete(folder)) return candidate;
   const obstacle = existsSync(folder)
-    ? `The environment \`${name}\` was not created to the end.`
+    ? `The environment \`${name}\` is incomplete: its creation was interrupted.`
     : `The environment \`${name}\` has not been created.`;
   return { ...candidate, obstacle };
 }
@@ -55,8 +55,8 @@ export async function removeManaged(dataDir: string, name: string = MANAGED): Pr
   const folder = managedEnvironmentDir(dataDir, name);
   if (!existsSync(folder)) {
     const names = foldersIn(join(dataDir, "envs")).map((it) => `\`${basename(it)}\``);
-    const hint = names.length > 0 ? `There are ${names.join(", ")}.` : `\`${createCommand(MANAGED)}\` makes one.`;
-    throw new CellwrightError("env_error", `Cellwright made no environment \`${name}\`.`, { hint });
+    const hint = names.length > 0 ? `There are ${names.join(", ")}.` : `\`${createCommand(MANAGED)}\` creates one.`;
+    throw new CellwrightError("env_error", `There is no managed environment \`${name}\`.`, { hint });
   }
   // The record goes first, so that an interrupted removal does not leave a seemingly complete environment.
   await rm(join(folder, "cellwright.json"), { force: true });

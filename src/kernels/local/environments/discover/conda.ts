@@ -21,8 +21,8 @@ export function condaEnvironments(env: NodeJS.ProcessEnv): Candidate[] {
     ...[join(home, ".conda/envs"), ...folders].flatMap(foldersIn),
   ]);
   const known = new Set(found.map(({ path }) => realPath(path)));
-  const told = named(smallText(listedIn).split(/\r?\n/)).filter(({ path }) => !known.has(realPath(path)));
-  return [...found, ...told.map((candidate) => ({ ...candidate, listedIn }))];
+  const listed = named(smallText(listedIn).split(/\r?\n/)).filter(({ path }) => !known.has(realPath(path)));
+  return [...found, ...listed.map((candidate) => ({ ...candidate, listedIn }))];
 }
 
 /** Where conda, mamba and micromamba are installed. */

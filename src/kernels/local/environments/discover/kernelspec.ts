@@ -41,7 +41,7 @@ function read(folder: string, env: NodeJS.ProcessEnv): Candidate | undefined {
   }
   const python = isAbsolute(command) ? command : (besideSpec(folder) ?? findProgram(command, env));
   if (python && isExecutable(python)) return { ...spec, python };
-  return { ...spec, obstacle: `Its kernelspec names \`${command}\`, which is not there.` };
+  return { ...spec, obstacle: `Its kernelspec names \`${command}\`, which does not exist.` };
 }
 
 /** A relative `python` is that of the prefix with the kernelspec: PREFIX/share/jupyter/kernels/X. */

@@ -17,7 +17,7 @@ export interface Question {
 /** For interpreters that run without a jail anyway. */
 export const openly: EnvironmentsConfig["jail"] = {
   isOff: true,
-  isolation: async () => ({ obstacle: "it is not wanted" }),
+  isolation: async () => ({ obstacle: "isolation is off" }),
 };
 
 /** Probes an interpreter once, and again only if its file or a folder of its packages has changed. */
@@ -48,7 +48,7 @@ async function ask(
   const isolation = await jail.isolation();
   const isOpen = "obstacle" in isolation;
   if (isOpen && !jail.isOff && !isVouched) {
-    return { failure: `it cannot be asked without isolation: ${isolation.obstacle}`, timedOut: false };
+    return { failure: `it cannot be probed without isolation: ${isolation.obstacle}`, timedOut: false };
   }
   const asked = isOpen ? probeOpenly(python, env) : probeInJail(python, paths, isolation);
   const { stdout, failure, timedOut } = await asked;
@@ -57,7 +57,7 @@ async function ask(
   try {
     return { interpreter: parse(JSON.parse(line.slice(MARK.length)), python) };
   } catch (error) {
-    return { failure: `its answer makes no sense: ${(error as Error).message}`, timedOut: false };
+    return { failure: `its answer is invalid: ${(error as Error).message}`, timedOut: false };
   }
 }
 

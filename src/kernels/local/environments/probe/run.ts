@@ -64,7 +64,7 @@ async function outputOf(child: ChildProcess, kill: () => void): Promise<ProbeOut
     child.stdout?.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes <= MAX_ANSWER_BYTES) chunks.push(chunk);
-      else resolve("it says more than an interpreter does");
+      else resolve("its output is too long");
     });
   });
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {

@@ -43,16 +43,16 @@ export async function sightOf(
   };
 
   const paths: string[] = [];
-  if (isTooMuch(prefix)) return { obstacle: `${prefix} has your home folder in it, which code is not shown` };
+  if (isTooMuch(prefix)) return { obstacle: `${prefix} contains your home folder, which code must not see` };
   if (isShown(prefix) || isSeen(prefix)) {
     // Visible already. Do not mount it: code could replace the folder.
   } else if (isVouched) paths.push(prefix);
-  else if (isOurs(prefix)) return { obstacle: `${prefix} lies in Cellwright's own folder, which code is not shown` };
+  else if (isOurs(prefix)) return { obstacle: `${prefix} is in Cellwright's data folder, which code must not see` };
   else if (!isEnvironment(prefix)) return { obstacle: `${prefix} is not a Python environment` };
   else paths.push(...partsOf(prefix));
 
   const roots = isVouched ? undefined : pythonRoots(config);
-  for (const { folder, isBase } of besides(python, prefix)) {
+  for (const { folder, isBase } of neededFolders(python, prefix)) {
     const real = realPath(folder);
     if (isShown(folder) || isWithin(real, realPath(prefix)) || isSeen(folder)) continue;
     const allowed = roots && (isBase ? [...roots.bases, ...roots.pythons] : roots.pythons);
@@ -60,7 +60,7 @@ export async function sightOf(
       ? allowed.some((root) => isWithin(real, realPath(root))) && vouched.reach.through(folder) === undefined
       : !isOurs(folder) || isWithin(real, realPath(join(config.dataDir, "envs")));
     if (isMeant && !isTooMuch(folder)) paths.push(folder);
-    else if (isBase) return { obstacle: `it is made of the Python in ${folder}, which is not one that code is shown` };
+    else if (isBase) return { obstacle: `it is based on the Python in ${folder}, which code must not see` };
   }
   return { paths: outermost(paths.flatMap((path) => [path, realPath(path)])), within: [...seen] };
 }
@@ -82,7 +82,7 @@ export function outermost(paths: string[]): string[] {
 }
 
 /** Folders outside the environment that its interpreter needs: those of symlinks, and the base installation. */
-function besides(python: string, prefix: string): { folder: string; isBase: boolean }[] {
+function neededFolders(python: string, prefix: string): { folder: string; isBase: boolean }[] {
   const way = wayIfAny(join(realPath(prefix), relative(prefix, python)));
   const links = (way?.steps ?? []).filter(({ isLink }) => isLink);
   // As the links spell them: their targets have to be visible under these names, too.

@@ -184,7 +184,7 @@ def _name_of(wheel):
 
 
 def _version_of(file, name):
-    """The version in the file name of a wheel or of a source archive; empty if there is none."""
+    """The version in the file name of a wheel or of a source archive; empty without one."""
     if file.endswith(".whl"):
         return file.split("-")[1]
     match = re.fullmatch(r"(.+)-(\d[^-]*?)\.(?:tar\.\w+|zip|tgz)", file)

@@ -27,7 +27,7 @@ async def resolve(places, request, report):
         for name, wish in attempt.conflicts:
             wishes[name].add(wish)
     else:
-        raise Failed([Failure("conflict", name, detail=attempt.told(name)) for name, _ in attempt.conflicts])
+        raise Failed([Failure("conflict", name, detail=attempt.conflict_text(name)) for name, _ in attempt.conflicts])
     if not attempt.failures:
         await asyncio.gather(*(attempt.download(package) for package in attempt.found.values()))
     if attempt.failures:
@@ -90,14 +90,15 @@ class _Round:
             package = await self._places.find(name, specifier)
         except Failure as failure:
             if self._wishes[name] and failure.kind in ("no_version", "no_wheel"):
-                raise Failure("conflict", name, detail=self.told(name, (str(requirement.specifier), chain))) from None
+                detail = self.conflict_text(name, (str(requirement.specifier), chain))
+                raise Failure("conflict", name, detail=detail) from None
             raise
         self.found[name] = package
         self._chains[name] = chain
         self._report("progress", message=f"collecting {', '.join(sorted(self.found))}")
         return package
 
-    def told(self, name, *more):
+    def conflict_text(self, name, *more):
         """`a 1.0 needs x>=3; b 2.0 needs x<2`."""
         wishes = {*more, *self._wishes[name]}
         return "; ".join(sorted(f"{by[-1] if by else 'the request'} needs {name}{wish}" for wish, by in wishes if wish))

@@ -81,7 +81,7 @@ def check(packages):
         if not isinstance(package, LockedPackage):
             found = installed.get(package.name)
             if found is None or Version(found.version) != Version(package.version):
-                raise _incomplete(package, "its metadata is not there")
+                raise _incomplete(package, "its metadata is missing")
             rows = csv.reader((found.read_text("RECORD") or "").splitlines())
             paths = paths + [path for row in rows if row and (path := _moved(row[0]))]
         for path in paths:
@@ -95,7 +95,7 @@ def _inspect(entry, package):
     if "\\" in name or re.match(r"[A-Za-z]:|/", name) or any(part in ("", ".", "..") for part in parts):
         raise _unsafe(package, f"{name!r} leads out of its folder")
     if any(ord(character) < 32 for character in name):
-        raise _unsafe(package, f"{name!r} is no name for a file")
+        raise _unsafe(package, f"{name!r} is not a valid file name")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise _unsafe(package, f"{name!r} is a link or a device")

@@ -52,7 +52,7 @@ export async function findMicropip({ folderFiles, distribution, downloads, ...pl
     }
   }
   throw packageError(
-    `Cannot install packages without micropip ${SERIES}x, which is nowhere to be had: ${obstacles.join("; ")}.`,
+    `Cannot install packages without micropip ${SERIES}x, which was not found: ${obstacles.join("; ")}.`,
     "Check the network, HTTPS_PROXY and the certificates (SSL_CERT_FILE); name an index with --package-index or a copy " +
       "of Pyodide's distribution with --pyodide-base-url; or put micropip's wheel into the folder of --package-dir.",
   );
@@ -69,7 +69,7 @@ function newest(files: string[]): string | undefined {
 
 function tampered(origin: string) {
   return packageError(
-    `micropip was refused: the file from ${origin} is not the one that was promised, its hash differs.`,
+    `micropip was refused: the hash of the file from ${origin} differs from the expected one.`,
     "It may have been altered in transit. Try again; if that does not help, do not trust this server.",
   );
 }

@@ -23,7 +23,7 @@ export async function readWheelFolder(folder: string | undefined): Promise<Wheel
   } catch (cause) {
     throw new CellwrightError("invalid_input", `The folder of --package-dir cannot be read: ${folder}.`, {
       cause,
-      hint: "Give a folder that exists and holds wheels.",
+      hint: "Name an existing folder of wheels.",
     });
   }
 }
