@@ -64,7 +64,7 @@ describe.concurrent("how long a call waits", () => {
     try {
       const session_id = await newSession(client);
       // Longer than ten seconds, the least that a call waits; shorter than the timeout of a silent client.
-      const reply = await client.run("time.sleep(14)\n'slept'", { session_id, ...args });
+      const reply = await client.call("execute_code", { session_id, code: "time.sleep(14)\n'slept'", ...args });
       expect(reply.execution.status).toBe(status);
       const whole = await client.call("wait", { session_id, wait_s: 9 });
       expect(whole.structured).toMatchObject({ status: "ok", result: "'slept'" });
