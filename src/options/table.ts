@@ -145,7 +145,7 @@ export const table = {
 
   workspace: option<string | undefined>({
     group: "Permissions",
-    help: "One of your folders as the workspace of all sessions. WASM sessions without an OS sandbox delete symbolic links in it.",
+    help: "One of your folders as the workspace of all sessions. Cellwright never deletes anything in it. Without an OS sandbox, WASM needs a folder without symbolic links.",
     type: text("DIR"),
     default: undefined,
     trusted: true,

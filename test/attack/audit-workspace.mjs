@@ -177,8 +177,11 @@ for way in (lambda: put(${q(`${site}/c.pth`)}, ${q(content)}), lambda: put(${q(`
     except OSError: pass`;
     for (const wall of stage.walls) {
       const other = await serve(stage, "--jail", wall, "--workspace", folder);
-      const { reply } = await stage.session(other, code);
-      expect(reply.status === "ok" && !reply.text.includes("GOT"), `code wrote into the environment: ${reply.text}`);
+      const reply = await other.run(code);
+      // Without an OS sandbox a folder with links, which an environment has, is refused.
+      const isExpected = wall === "none" ? reply.text.includes("is a symbolic link") : reply.status === "ok";
+      expect(isExpected && !reply.text.includes("GOT"), `code wrote into the environment: ${reply.text}`);
+      expect(existsSync(join(folder, "other")), "a link in the user's folder was removed");
     }
     run();
     expect(!existsSync(marker), "the environment ran what was planted");

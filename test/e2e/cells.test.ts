@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startHttp, startStdio, type TestClient, temporaryDataDir, until } from "../support/program.ts";
@@ -190,6 +190,26 @@ describe("the user's own files", () => {
     const exported = await client.call("export_file", { session_id, path: "out.txt", host_path: "result.txt" });
     expect(exported.text).toContain(join(filesDir, "result.txt"));
     expect(await readFile(join(filesDir, "result.txt"), "utf8")).toBe("result");
+  });
+
+  test("a link in --workspace is never removed: without an OS sandbox, no code runs beside it", async () => {
+    const dataDir = temporaryDataDir();
+    const workspace = join(dataDir, "mine");
+    const link = join(workspace, "bin/python");
+    const refusal = expect.stringMatching(/bin\/python` is a symbolic link.*\n.*`--workspace` without symbolic links/);
+    await mkdir(join(workspace, "bin"), { recursive: true });
+    await symlink("/usr/bin/env", link);
+    const client = await startStdio({ dataDir, args: ["--jail", "none", "--workspace", workspace] });
+    expect(await client.run("1")).toMatchObject({ isError: true, text: refusal });
+    expect(await readlink(link)).toBe("/usr/bin/env");
+
+    await rm(link);
+    const { session_id } = (await client.run("kept = 'still here'")).execution;
+    await symlink("/usr/bin/env", link);
+    expect(await client.run("kept", { session_id })).toMatchObject({ isError: true, text: refusal });
+    expect(await readlink(link)).toBe("/usr/bin/env");
+    await rm(link);
+    expect((await client.run("kept", { session_id })).text).toContain("still here");
   });
 });
 

@@ -1,5 +1,5 @@
-import { constants, existsSync } from "node:fs";
-import { lstat, open, opendir, readlink, realpath, unlink } from "node:fs/promises";
+import { constants, type Dirent, existsSync } from "node:fs";
+import { lstat, open, opendir, realpath, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /** Entries read at once: few calls for a folder of 10 000 files, but never a million names in memory. */
@@ -11,38 +11,54 @@ const hasDescriptorPaths = existsSync("/proc/self/fd");
  * Removes all symbolic links below a folder, and returns their number. Deno without a jail would follow them out of the
  * workspace. Code cannot create links, but other programs on the host can. Links that point inside are removed, too:
  * they may be relative, and code could rename them so that they point outside.
- *
- * Folders are opened without following links, so a link that replaces a folder meanwhile is not followed either.
  */
 export async function removeLinks(root: string): Promise<number> {
-  // Not the folder's own real path: a link in its place would make this remove another folder's links.
-  const above = await realpath(dirname(root)).catch(unlessGone);
-  const waiting = above === undefined ? [] : [join(above, basename(root))];
   let removed = 0;
-  for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
-    const path = folder;
-    await inFolder(path, async (self) => {
-      for await (const entry of await opendir(self, { bufferSize: BUFFERED_ENTRIES })) {
-        if (entry.isDirectory()) waiting.push(join(path, entry.name));
-        else if (entry.isSymbolicLink() && (await removeLink(`${self}/${entry.name}`))) removed += 1;
-      }
-    });
-  }
+  for await (const { self } of linksBelow(root)) if (await removeLink(self)) removed += 1;
   return removed;
 }
 
-/** Calls `look` with a path to exactly this folder. Skips a folder that is gone or was moved. */
-async function inFolder(path: string, look: (self: string) => Promise<void>): Promise<void> {
-  if (!hasDescriptorPaths) {
-    // Best effort without /proc: a race remains between this check and `look`.
-    if ((await realpath(path).catch(() => undefined)) === path) await look(path).catch(unlessGone);
-    return;
+/** For a folder that is not ours to clean up: the path of any symbolic link in it. */
+export async function findLink(root: string): Promise<string | undefined> {
+  for await (const { path } of linksBelow(root)) return path;
+  return undefined;
+}
+
+interface Found {
+  path: string;
+  /** The same, by a way on which no folder can be replaced meanwhile. */
+  self: string;
+}
+
+/** Folders are opened without following links, so a link that replaces a folder meanwhile is not followed either. */
+async function* linksBelow(root: string): AsyncGenerator<Found> {
+  // Not the folder's own real path: a link in its place would lead to another folder's links.
+  const above = await realpath(dirname(root)).catch(unlessGone);
+  const waiting = above === undefined ? [] : [join(above, basename(root))];
+  for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
+    for await (const { entry, self } of entriesOf(folder)) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) waiting.push(path);
+      else if (entry.isSymbolicLink()) yield { path, self };
+    }
   }
-  const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessGone);
+}
+
+/** The entries of exactly this folder; none if it is gone or was moved. */
+async function* entriesOf(path: string): AsyncGenerator<{ entry: Dirent; self: string }> {
+  const handle = hasDescriptorPaths
+    ? await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(unlessGone)
+    : undefined;
+  if (hasDescriptorPaths && !handle) return;
   try {
-    const self = handle && `/proc/self/fd/${handle.fd}`;
+    // Best effort without /proc: a race remains between the check below and the reading.
+    const folder = handle ? `/proc/self/fd/${handle.fd}` : path;
     // If a parent is a link, the real path differs.
-    if (self && (await readlink(self)) === path) await look(self).catch(unlessGone);
+    if ((await realpath(folder)) !== path) return;
+    for await (const entry of await opendir(folder, { bufferSize: BUFFERED_ENTRIES }))
+      yield { entry, self: `${folder}/${entry.name}` };
+  } catch (error) {
+    unlessGone(error);
   } finally {
     await handle?.close();
   }

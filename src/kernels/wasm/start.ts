@@ -12,7 +12,7 @@ import { WasmKernel } from "./kernel.ts";
 import type { KernelPackagesParts } from "./kernel-packages.ts";
 import { type DenoIsolation, planLaunch } from "./launch.ts";
 import type { Image } from "./packages/packages.ts";
-import { removeLinks } from "./planted-links.ts";
+import { findLink, removeLinks } from "./planted-links.ts";
 import { type ProcessExit, startProcess } from "./process.ts";
 import type { Readable } from "./readable.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -49,8 +49,8 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const siteDir = join(slot.runDir, "site");
   for (const folder of [slot.workspaceDir, siteDir]) await makeFolder(folder);
   // In a jail, a link that points outside leads nowhere; Deno without a jail would follow it.
-  const sweep = options.isolation ? undefined : () => sweepLinks(slot.workspaceDir, log);
-  await sweep?.();
+  const checkLinks = options.isolation ? undefined : linkCheck(options);
+  await checkLinks?.();
   const denoDir = await createDenoDir(slot.runDir, options.snapshot.denoDir);
   const [workspaceDir, realSiteDir] = await Promise.all([realpath(slot.workspaceDir), realpath(siteDir)]);
   const imageDir = options.image && (await realpath(options.image.siteDir));
@@ -111,7 +111,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
       process,
       watchdog,
       closed: closed.then(({ reason }) => ({ reason })),
-      beforeCell: sweep,
+      beforeCell: checkLinks,
       packages: options.packages && { ...options.packages, siteDir, installed: options.image?.packages },
     });
     receive = (report) => kernel.receive(report);
@@ -156,10 +156,23 @@ async function makeFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
-async function sweepLinks(workspaceDir: string, log: Log): Promise<void> {
-  const removed = await removeLinks(workspaceDir);
-  if (removed > 0)
-    log.warn(`${removed} symbolic links were removed from ${workspaceDir}: without a jail they lead out`);
+/** Links are removed from folders that Cellwright created. In a user's own folder nothing is deleted. */
+function linkCheck({ slot: { workspaceDir }, obeyed, log }: KernelStart): () => Promise<void> {
+  if (obeyed) return () => refuseLinks(workspaceDir);
+  return async () => {
+    const removed = await removeLinks(workspaceDir);
+    if (removed > 0)
+      log.warn(`${removed} symbolic links were removed from ${workspaceDir}: without a jail they lead out`);
+  };
+}
+
+async function refuseLinks(workspaceDir: string): Promise<void> {
+  const link = await findLink(workspaceDir);
+  if (link === undefined) return;
+  const message = `\`${link}\` is a symbolic link, which code in WASM could follow out of the workspace because no OS sandbox is used.`;
+  throw new CellwrightError("kernel_start_failed", message, {
+    hint: "Use a `--workspace` without symbolic links, or an OS sandbox: `cellwright doctor` shows what is missing.",
+  });
 }
 
 export function describe(python: string, layers: string[], notes: string[]): WasmKernel["info"] {

@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { removeLinks } from "../../../src/kernels/wasm/planted-links.ts";
+import { findLink, removeLinks } from "../../../src/kernels/wasm/planted-links.ts";
 
 let folder: string;
 let outside: string;
@@ -51,4 +51,11 @@ test("a folder that is gone, or a file by now, has none", async () => {
   writeFileSync(folder, "");
   expect(await removeLinks(folder)).toBe(0);
   expect(existsSync(folder)).toBe(true);
+});
+
+test("in a folder that is not to be cleaned up, a link is found at any depth and left there", async () => {
+  expect(await findLink(folder)).toBeUndefined();
+  symlinkSync(outside, join(folder, "deep/er/link"));
+  expect(await findLink(folder)).toMatch(/\/workspace\/deep\/er\/link$/);
+  expect(lstatSync(join(folder, "deep/er/link")).isSymbolicLink()).toBe(true);
 });
