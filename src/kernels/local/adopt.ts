@@ -48,7 +48,7 @@ export async function adoptLocal(
     ...{ info, channel, life, installer },
     clientSession: connection.clientId,
     shownBy: (cellId) => shownBy(cellId, journalFile, connection.key),
-    afterwards: () => undoAll(undo, log),
+    removeFiles: () => undoAll(undo, log),
   });
   limits.watch(watched(record, kernel, life));
   return { kernel, newestCell: cell && { code: cell.code, events: eventsOf(cell, kernel, channel) } };

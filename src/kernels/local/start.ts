@@ -90,7 +90,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
       installer: start.installer,
       clientSession: connection.clientId,
       shownBy: (cellId) => shownBy(cellId, files.journalFile, connection.key),
-      afterwards: async () => {
+      removeFiles: async () => {
         if (isStarted) await undoAll(undo, log);
       },
     });

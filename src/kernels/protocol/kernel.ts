@@ -61,7 +61,7 @@ export interface JupyterKernelParts {
   /** The journal's output of a cell: the last output of a dying process may be lost in the sockets. */
   shownBy?: ((cellId: string) => Promise<ExecutionEvent[]>) | undefined;
   /** Removes the kernel's files; `closed` waits for it, so that another kernel can take its place. */
-  afterwards?: (() => Promise<void>) | undefined;
+  removeFiles?: (() => Promise<void>) | undefined;
 }
 
 export { ready } from "./ready.ts";
@@ -87,7 +87,7 @@ export class JupyterKernel implements Kernel {
   readonly #life: KernelLife;
   readonly #installer: KernelInstaller | undefined;
   readonly #shownBy: JupyterKernelParts["shownBy"];
-  readonly #afterwards: JupyterKernelParts["afterwards"];
+  readonly #removeFiles: JupyterKernelParts["removeFiles"];
   readonly #session: string;
   readonly #answers = new Map<string, (content: Record<string, unknown> | undefined) => void>();
   readonly #lateListeners = new Map<string, (event: ExecutionEvent) => void>();
@@ -100,7 +100,7 @@ export class JupyterKernel implements Kernel {
     this.#channel = parts.channel;
     this.#life = parts.life;
     this.#shownBy = parts.shownBy;
-    this.#afterwards = parts.afterwards;
+    this.#removeFiles = parts.removeFiles;
     this.#session = parts.clientSession ?? randomUUID();
     const installer = parts.installer?.((question) => this.#ask(question));
     this.#installer = installer;
@@ -265,7 +265,7 @@ export class JupyterKernel implements Kernel {
     await this.#installer?.end();
     this.#run?.fail(died(reason));
     for (const answer of this.#answers.values()) answer(undefined);
-    await this.#afterwards?.();
+    await this.#removeFiles?.();
     return { reason };
   }
 

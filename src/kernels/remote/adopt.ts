@@ -43,7 +43,7 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemo
     channel,
     life: remoteLife(server, { kernelId, channel, log }),
     clientSession,
-    afterwards: () => removeRemoteRecord(runDir, language),
+    removeFiles: () => removeRemoteRecord(runDir, language),
   });
   const isGone = await Promise.race([channel.closed.then(() => true), false]);
   if (isGone) {

@@ -51,7 +51,7 @@ export async function startRemote(start: RemoteStart): Promise<JupyterKernel> {
       channel: recovering,
       life: remoteLife(server, { kernelId, channel: recovering, log }),
       clientSession,
-      afterwards: () => removeRemoteRecord(runDir, language),
+      removeFiles: () => removeRemoteRecord(runDir, language),
     });
     await noted;
     await mkdir(runDir, { recursive: true, mode: 0o700 });

@@ -18,13 +18,13 @@ async def run(host, request):
 
     # These import micropip.
     from install_failure import Failed
-    from install_places import Places
     from install_resolution import resolve
+    from install_sources import PackageSources
     from install_unpack import check, inspect, unpack
 
     try:
-        places = Places(host, request, report)
-        packages = await resolve(places, request, report)
+        sources = PackageSources(host, request, report)
+        packages = await resolve(sources, request, report)
         inspect(packages)
         report("resolved", packages=[package.summary() for package in packages])
         await host.allowed()

@@ -43,10 +43,10 @@ class Package:
 class WheelPackage(Package):
     """From the folder or from the index: its dependencies are in its metadata."""
 
-    def __init__(self, wheel, source, places, locked):
+    def __init__(self, wheel, source, sources, locked):
         super().__init__(wheel.name, wheel.version, source, wheel.filename)
         self._wheel = wheel
-        self._places = places
+        self._sources = sources
         self._locked = locked
         self._metadata = None
 
@@ -75,7 +75,7 @@ class WheelPackage(Package):
 
     async def _read(self, url, sha256):
         try:
-            data, _ = await self._places.read(url)
+            data, _ = await self._sources.read(url)
         except Unreachable as error:
             raise Failure("index_unreachable", self.name, detail=f"{self.file}: {error}") from None
         if data is None:

@@ -13,14 +13,14 @@ from micropip._vendored.packaging.src.packaging.utils import canonicalize_name
 _MAX_ROUNDS = 20
 
 
-async def resolve(places, request, report):
+async def resolve(sources, request, report):
     """The packages, sorted by name. Raises Failed with all packages that cannot be installed."""
     roots = [_parse(requirement) for requirement in request["requirements"]]
     kept, _ = validate_constraints(request["constraints"])
     wishes = {name: {(str(requirement.specifier), ("this session",))} for name, requirement in kept.items()}
     wishes = defaultdict(set, wishes)
     for _ in range(_MAX_ROUNDS):
-        attempt = _Round(places, wishes, report)
+        attempt = _Round(sources, wishes, report)
         await asyncio.gather(*(attempt.add(root, ()) for root in roots if not root.marker or root.marker.evaluate()))
         if not attempt.conflicts:
             break
@@ -31,13 +31,13 @@ async def resolve(places, request, report):
     if not attempt.failures:
         await asyncio.gather(*(attempt.download(package) for package in attempt.found.values()))
     if attempt.failures:
-        raise Failed(_culprits_first(attempt.failures, places))
+        raise Failed(_culprits_first(attempt.failures, sources))
     return [attempt.found[name] for name in sorted(attempt.found)]
 
 
 class _Round:
-    def __init__(self, places, wishes, report):
-        self._places = places
+    def __init__(self, sources, wishes, report):
+        self._sources = sources
         self._wishes = wishes
         self._report = report
         self._turns = defaultdict(asyncio.Lock)
@@ -87,7 +87,7 @@ class _Round:
         for wish, _ in self._wishes[name]:
             specifier = specifier & SpecifierSet(wish)
         try:
-            package = await self._places.find(name, specifier)
+            package = await self._sources.find(name, specifier)
         except Failure as failure:
             if self._wishes[name] and failure.kind in ("no_version", "no_wheel"):
                 detail = self.conflict_text(name, (str(requirement.specifier), chain))
@@ -111,6 +111,6 @@ def _parse(text):
         raise Failed([Failure("requirement", text, detail=str(error).partition("\n")[0])]) from None
 
 
-def _culprits_first(failures, places):
+def _culprits_first(failures, sources):
     """Sorts packages that others on the list depend on first: pandas fails because numpy does."""
-    return sorted(failures.values(), key=lambda failure: (-places.needed_by(failure.name, failures), failure.name))
+    return sorted(failures.values(), key=lambda failure: (-sources.needed_by(failure.name, failures), failure.name))

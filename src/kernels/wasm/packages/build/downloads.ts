@@ -104,7 +104,7 @@ export function createDownloads(config: DownloadConfig): Downloads {
   };
 
   /** The process that may connect to all hosts so far; more may be added while names are resolved. */
-  const obtain = async (): Promise<DenoChild | undefined> => {
+  const fetcher = async (): Promise<DenoChild | undefined> => {
     while (!current && !ended) {
       const before = hosts.size;
       const deny = await denied();
@@ -114,7 +114,7 @@ export function createDownloads(config: DownloadConfig): Downloads {
   };
 
   const ask = async (request: FetchRequest): Promise<FetchAnswer> => {
-    const child = await obtain();
+    const child = await fetcher();
     if (!child) return { id: request.id, failed: "the downloads were ended", silent: false };
     const answered = new Promise<FetchAnswer>((resolve) => waiting.set(request.id, resolve));
     const died = child.exited.then(({ stderr }) => {

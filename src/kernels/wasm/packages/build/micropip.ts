@@ -9,7 +9,7 @@ import type { Downloads } from "./downloads.ts";
 /** We use private parts of micropip: only releases of this series are known to have them. */
 const SERIES = "0.11.";
 
-interface Places {
+interface MicropipSources {
   folderFiles: string[];
   distribution: Distribution;
   index: Promise<IndexAddress | undefined>;
@@ -17,7 +17,12 @@ interface Places {
 }
 
 /** Finds micropip's own wheel in the same three sources as any package. */
-export async function findMicropip({ folderFiles, distribution, downloads, ...places }: Places): Promise<string> {
+export async function findMicropip({
+  folderFiles,
+  distribution,
+  downloads,
+  index: indexing,
+}: MicropipSources): Promise<string> {
   const inFolder = newest(folderFiles.filter((file) => isMicropip(basename(file))));
   if (inFolder) return inFolder;
 
@@ -31,7 +36,7 @@ export async function findMicropip({ folderFiles, distribution, downloads, ...pl
     else return result.file;
   }
 
-  const index = await places.index;
+  const index = await indexing;
   if (!index) obstacles.push("no package index is known");
   else {
     const page = await downloads.fetch(`${index.url.replace(/\/$/, "")}/micropip/`, { page: true });

@@ -18,7 +18,7 @@ from micropip.package_index import DEFAULT_INDEX_URLS, ProjectInfo
 from micropip.transaction import find_wheel
 
 
-class Places:
+class PackageSources:
     """Caches all downloads, so that another round of resolving costs nothing."""
 
     def __init__(self, host, request, report):
