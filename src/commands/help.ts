@@ -15,27 +15,44 @@ const commands = [
   ["cellwright clean [--yes]", "remove sessions, environments and caches, after asking"],
 ] as const;
 
+/** Of the two columns. */
+const NAME_WIDTH = 31;
+const TEXT_WIDTH = 86;
+
 /** The text of `--help`, from the option table; with `--toolset`, its options first. */
 export function helpText(toolset?: ToolsetDefinition): string {
   const lines = ["Cellwright: stateful Python and bash for AI agents, over MCP.", "", "Commands"];
-  for (const [command, help] of commands) lines.push(`  ${command.padEnd(30)} ${help}`);
+  for (const [command, help] of commands) lines.push(...entry(command, help));
   if (toolset) lines.push(...section(`With --toolset ${toolset.name}`, rowsOf(toolset.options)));
   const rows = rowsOf(table, toolset?.commandLine.aliases);
   for (const group of new Set(rows.map((row) => row.group))) {
     const own = rows.filter((row) => row.group === group);
     lines.push(...section(group, own));
   }
-  lines.push("", `  ${"--help, -h".padEnd(30)} Show this.`, `  ${"--version, -v".padEnd(30)} Show the version.`);
+  lines.push("", ...entry("--help, -h", "Show this."), ...entry("--version, -v", "Show the version."));
   lines.push("", "Each option is also an environment variable: --data-dir is CELLWRIGHT_DATA_DIR.");
   return `${lines.join("\n")}\n`;
 }
 
 function section(title: string, rows: OptionRow[]): string[] {
   if (rows.length === 0) return [];
-  const line = ({ flag, flagAliases, placeholder, help, default: usual }: OptionRow) => {
+  const lines = ({ flag, flagAliases, placeholder, help, default: usual }: OptionRow) => {
     const also = flagAliases.length === 0 ? "" : ` Also ${flagAliases.join(", ")}.`;
     const shown = usual === "" ? "" : ` (default: ${usual})`;
-    return `  ${`${flag} ${placeholder}`.trimEnd().padEnd(30)} ${help}${also}${shown}`;
+    return entry(`${flag} ${placeholder}`.trimEnd(), `${help}${also}${shown}`);
   };
-  return ["", title, ...rows.map(line)];
+  return ["", title, ...rows.flatMap(lines)];
+}
+
+/** A name and its text, wrapped in a column beside it; below it, if the name is too long. */
+function entry(name: string, text: string): string[] {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trimStart();
+    if (longer.length <= TEXT_WIDTH || lines.at(-1) === "") lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  const isBeside = name.length <= NAME_WIDTH;
+  const column = lines.map((line, index) => `  ${(isBeside && index === 0 ? name : "").padEnd(NAME_WIDTH)} ${line}`);
+  return isBeside ? column : [`  ${name}`, ...column];
 }

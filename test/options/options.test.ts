@@ -55,6 +55,12 @@ describe("settings", () => {
     expect(parse(["--session-ttl", "0"]).options.sessionTtl).toBe(0);
   });
 
+  test("help is wrapped, and loses no word", () => {
+    const lines = helpText().split("\n");
+    expect(lines.filter((line) => line.length > 120 && / \S+ \S/.test(line.trim()))).toEqual([]);
+    const words = helpText().replace(/\s+/g, " ");
+    for (const { help } of optionTable) expect(words).toContain(help.replace(/\s+/g, " "));
+  });
   test("help names every option", () => {
     for (const row of optionTable) expect(helpText()).toContain(row.flag);
   });
