@@ -38,6 +38,7 @@ process.on("unhandledRejection", (error) => {
 });
 
 const { Stage } = await import("./stage.mjs");
+const { prepareFirstStart } = await import("./server.mjs");
 const { localRecipes, whyNoLocal } = await import("./local-stage.mjs");
 /**
  * Concurrent lanes of about the same length: much of a case is waiting. Everything that uses the network is in the first
@@ -72,7 +73,10 @@ const localObstacle = jailObstacle ?? whyNoLocal();
 const privateNetwork = process.env.CELLWRIGHT_ATTACK_INSIDE === "private";
 const begin = performance.now();
 const results = [];
-if (kernels.includes("wasm")) results.push(...(await runLanes(wasm)));
+if (kernels.includes("wasm")) {
+  prepareFirstStart();
+  results.push(...(await runLanes(wasm)));
+}
 if (kernels.some((kernel) => kernel !== "wasm")) results.push(...(await runLanes(local)));
 const inOrder = results.sort((one, other) => order(one) - order(other));
 const seconds = (performance.now() - begin) / 1000;

@@ -1,5 +1,5 @@
 // The built program, started as users start it, and MCP clients for it.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,6 +20,24 @@ const node = [process.execPath, "--expose-gc", "--import", new URL("./collector.
 const always = ["--no-install"];
 /** The default target of a case. */
 const WASM = ["--kernel", "wasm"];
+
+/** Only for a hang to end: on a busy machine a short cell can take longer than a call waits by default. */
+const PATIENCE_S = 110;
+
+/** The first start of a kernel builds its snapshot, which no case should wait for. */
+export function prepareFirstStart() {
+  const dataDir = makeDataDir();
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [programPath, "run", "-c", "1", ...WASM, "--data-dir", dataDir],
+    {
+      env: programEnv({}),
+      encoding: "utf8",
+    },
+  );
+  rmSync(dataDir, { recursive: true, force: true });
+  if (status !== 0) throw new Error(`no WASM session starts: ${stderr}`);
+}
 
 /** A separate data folder that shares only the interpreter's snapshot, which takes seconds to build. */
 export function makeDataDir() {
@@ -126,7 +144,7 @@ async function connect(transport, { modern = false } = {}) {
     raw,
     call,
     /** Runs a cell in a session; without one, in a new session. */
-    run: (code, args = {}, options = {}) => call("execute_code", { code, ...args }, options),
+    run: (code, args = {}, options = {}) => call("execute_code", { code, wait_s: PATIENCE_S, ...args }, options),
     close: () => raw.close(),
   };
 }
