@@ -154,7 +154,6 @@ export class CellwrightError extends Error {
   }
 }
 
-/** True if the caller has no session with that id or name. */
-export function isNotFound(error: unknown): boolean {
-  return error instanceof CellwrightError && error.code === "session_not_found";
+export function hasCode(error: unknown, ...codes: ErrorCode[]): error is CellwrightError {
+  return error instanceof CellwrightError && codes.includes(error.code);
 }

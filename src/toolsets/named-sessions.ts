@@ -1,6 +1,5 @@
 import type { Session } from "../engine/session/session.ts";
 import type { NewSession, Sessions } from "../engine/sessions/sessions.ts";
-import { isNotFound } from "../errors.ts";
 import type { ToolContext } from "../tools/tool.ts";
 
 type Context = Pick<ToolContext, "sessions" | "owner">;
@@ -12,11 +11,7 @@ export class NamedSessions {
 
   async find({ sessions, owner }: Context, name: string): Promise<Session | undefined> {
     const known = sessions.opened(owner).find(({ record }) => record.name === name);
-    if (!known) return undefined;
-    return sessions.get(owner, known.id).catch((error) => {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    });
+    return known && sessions.find(owner, known.id);
   }
 
   /** Starts the session if it does not exist. */

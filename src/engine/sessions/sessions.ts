@@ -1,4 +1,4 @@
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import { type KernelProvider, ORPHAN_TTL_MS } from "../../kernels/kernel.ts";
 import { LOCAL_OWNER, type SessionRecord } from "../../store/store.ts";
 import { QueueTotal } from "../session/queue.ts";
@@ -123,9 +123,17 @@ export class Sessions {
 
   /** The owner's session with that id or name, also from before a restart. Sessions of other owners are not found. */
   async get(owner: string, idOrName: string): Promise<Session> {
-    const session = await this.#find(owner, idOrName);
+    const session = await this.#openOrStored(owner, idOrName);
     session.touch();
     return session;
+  }
+
+  /** The same; undefined if there is none. */
+  find(owner: string, idOrName: string): Promise<Session | undefined> {
+    return this.get(owner, idOrName).catch((error) => {
+      if (hasCode(error, "session_not_found")) return undefined;
+      throw error;
+    });
   }
 
   /** For direct requests: environments, backends, files on other machines. */
@@ -289,7 +297,7 @@ export class Sessions {
   }
 
   /** Calls for one session must get it in the order in which they came: their cells run in that order. */
-  async #find(owner: string, idOrName: string): Promise<Session> {
+  async #openOrStored(owner: string, idOrName: string): Promise<Session> {
     this.#refuseWhenDisposed();
     const open = this.#openSession(owner, idOrName);
     if (open && !(await this.#expire(open))) return open;

@@ -1,6 +1,6 @@
 import { isAbsolute, relative, sep } from "node:path";
 import * as z from "zod";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import { obeyedName } from "../../reach/obeyed.ts";
 import { showBytes } from "../../render/text/amounts.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -119,8 +119,8 @@ async function refuseIfThere(workspace: Workspace, path: string): Promise<void> 
   try {
     await workspace.read(path, { maxBytes: 0 });
   } catch (error) {
-    if (error instanceof CellwrightError && error.code === "file_not_found") return;
-    if (!(error instanceof CellwrightError && error.code === "too_large")) throw error;
+    if (hasCode(error, "file_not_found")) return;
+    if (!hasCode(error, "too_large")) throw error;
   }
   throw new CellwrightError("invalid_input", `\`${path}\` exists already.`, {
     hint: "Choose another name, or set overwrite to replace it.",

@@ -1,5 +1,5 @@
 import type { Guest, GuestSession } from "../../engine/guest.ts";
-import { CellwrightError } from "../../errors.ts";
+import { hasCode } from "../../errors.ts";
 import type { Execution } from "../../execution.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 
@@ -66,7 +66,7 @@ export class CellsFile {
       const { bytes } = await workspace.read(path, { maxBytes: MAX_BYTES });
       return Buffer.from(bytes).toString();
     } catch (error) {
-      if (error instanceof CellwrightError && error.code === "file_not_found") return undefined;
+      if (hasCode(error, "file_not_found")) return undefined;
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import type { Session } from "../../engine/session/session.ts";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import type { ExactReply } from "../../tools/tool.ts";
 import { objectReply } from "./cell.ts";
 import { baseName, isHidden, isSensitive } from "./names.ts";
@@ -106,8 +106,4 @@ export function textOf(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-export function hasCode(error: unknown, code: CellwrightError["code"]): boolean {
-  return error instanceof CellwrightError && error.code === code;
 }

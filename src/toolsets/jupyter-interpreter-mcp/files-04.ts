@@ -1,9 +1,10 @@
 import * as z from "zod";
+import { hasCode } from "../../errors.ts";
 import { editLoosely } from "../../tools/files/edit-loosely.ts";
 import type { Tool } from "../../tools/tool.ts";
 import { lenientBoolean, lenientInteger } from "../pydantic.ts";
 import { objectReply } from "./cell.ts";
-import { hasCode, inSession, isThere, readBytes, servedPath, textOf, write } from "./file-access-04.ts";
+import { inSession, isThere, readBytes, servedPath, textOf, write } from "./file-access-04.ts";
 import { listing } from "./listing.ts";
 import { baseName, isBinaryName, isHidden } from "./names.ts";
 import { pythonLines } from "./python-lines.ts";

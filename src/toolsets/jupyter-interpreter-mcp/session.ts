@@ -1,7 +1,6 @@
 import { posix } from "node:path";
 import type { Session } from "../../engine/session/session.ts";
 import { LOCAL_OWNER } from "../../engine/sessions/sessions.ts";
-import { isNotFound } from "../../errors.ts";
 import type { ToolContext } from "../../tools/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { ResourceContext04 } from "./state-04.ts";
@@ -18,14 +17,10 @@ const uuids = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** Finds a session: open, of an earlier run, or left on the server by another program. */
 export async function findSession(id: string, context: ResourceContext04): Promise<Session> {
   const { sessions, owner, forgotten } = context;
-  try {
-    return await sessions.get(owner, id);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-  const found = forgotten.has(owner, id) ? undefined : await takeOver(id, context);
+  const isForgotten = () => forgotten.has(owner, id);
+  const found = (await sessions.find(owner, id)) ?? (isForgotten() ? undefined : await takeOver(id, context));
   if (found) return found;
-  throw new ReportedError(forgotten.has(owner, id) ? `Session ${id} has expired` : `Session ${id} not found`);
+  throw new ReportedError(isForgotten() ? `Session ${id} has expired` : `Session ${id} not found`);
 }
 
 /** A session that another program left on the server. Only for the local user: the folder does not name its owner. */
@@ -40,10 +35,7 @@ async function takeOver(id: string, { sessions, store, owner }: ResourceContext0
     lastUsedAt: isoTime(meta.last_access),
     cells: 0,
   });
-  return sessions.get(owner, id).catch((error) => {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  });
+  return sessions.find(owner, id);
 }
 
 /** Starts the kernels of all sessions. A failure does not affect the others. */

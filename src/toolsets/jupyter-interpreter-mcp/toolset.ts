@@ -3,7 +3,6 @@ import * as z from "zod";
 import type { GuestSession } from "../../engine/guest.ts";
 import type { Session } from "../../engine/session/session.ts";
 import { LOCAL_OWNER } from "../../engine/sessions/sessions.ts";
-import { isNotFound } from "../../errors.ts";
 import { option } from "../../options/spec.ts";
 import { text } from "../../options/types.ts";
 import { defineTool, type ToolContext } from "../../tools/tool.ts";
@@ -101,12 +100,7 @@ function besideSession({ id, record, parentFolder }: GuestSession): CellsFilePla
 
 /** Gets the session with the client's number, or creates it. */
 async function getOrCreate(name: string, { sessions, owner }: ToolContext): Promise<Session> {
-  try {
-    return await sessions.get(owner, name);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    return named.getOrCreate({ sessions, owner }, name);
-  }
+  return (await sessions.find(owner, name)) ?? named.getOrCreate({ sessions, owner }, name);
 }
 
 async function newId({ sessions, owner }: ToolContext): Promise<number> {

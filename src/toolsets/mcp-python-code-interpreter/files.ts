@@ -1,5 +1,5 @@
 import type { Session } from "../../engine/session/session.ts";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import type { FileChange } from "../../execution.ts";
 import type { ResourceContent } from "../toolset.ts";
 
@@ -56,7 +56,7 @@ export async function readKernelFile(
     const text = /^(text\/|application\/(json|xml)$)/.test(mimeType) ? textOf(bytes) : undefined;
     return text === undefined ? { mimeType, blob: bytes } : { mimeType, text };
   } catch (error) {
-    if (error instanceof CellwrightError && error.code === "too_large") throw error;
+    if (hasCode(error, "too_large")) throw error;
     throw error instanceof CellwrightError ? notFound : error;
   }
 }

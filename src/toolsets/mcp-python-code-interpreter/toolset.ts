@@ -183,14 +183,8 @@ function expired(id: string): string {
 }
 
 async function find(id: string, { sessions, owner }: ResourceContext): Promise<Session | undefined> {
-  if (!sessionIds.test(id)) return undefined;
-  try {
-    const session = await sessions.get(owner, id);
-    return session.id === id && session.record.endedAt === undefined ? session : undefined;
-  } catch (error) {
-    if (error instanceof CellwrightError && error.code === "session_not_found") return undefined;
-    throw error;
-  }
+  const session = sessionIds.test(id) ? await sessions.find(owner, id) : undefined;
+  return session?.id === id && session.record.endedAt === undefined ? session : undefined;
 }
 
 interface Cell {

@@ -1,6 +1,6 @@
 import type { Run } from "../../engine/run/run.ts";
 import type { Session } from "../../engine/session/session.ts";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import type { Execution, MimeBundle, Output, Variables } from "../../execution.ts";
 import { type JsonStyle, type JsonValue, type Preparation, VALUE_KIND } from "../../kernels/kernel.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
@@ -75,8 +75,7 @@ export async function runScript(session: Session, request: ScriptRequest): Promi
     return await resultOf(run, execution, { session, timeoutMs, prepared });
   } catch (error) {
     // `invalid_input`: the script block is malformed.
-    const isPackages = error instanceof CellwrightError && ["package_error", "invalid_input"].includes(error.code);
-    if (!isPackages) throw error;
+    if (!hasCode(error, "package_error", "invalid_input")) throw error;
     onMessage("error", error.message);
     const output = [`install error: ${error.message}`];
     return { ...nothing(), status: "install-error", output, error: `${error.message} ${error.hint}\n` };
