@@ -61,7 +61,7 @@ export function decimal(min: number, max: number, placeholder: string): OptionTy
 }
 
 /** Longest delay of a Node timer: a longer one would fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+export const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Seconds, or a number with a unit; kept in milliseconds. */
 export function duration(): OptionType<number> {

@@ -1,4 +1,5 @@
 import type { Run } from "../engine/run/run.ts";
+import { MAX_TIMER_MS } from "../options/types.ts";
 import { showDuration } from "../render/text/amounts.ts";
 import { plainText } from "../render/text/terminal.ts";
 import type { ToolContext } from "./tool.ts";
@@ -9,8 +10,6 @@ const DEFAULT_MS = 45_000;
 const MARGIN_MS = 2_000;
 /** Lower bound, whatever the client's timeout: with less, every cell would be returned as running. */
 const FLOOR_MS = 10_000;
-/** Longest delay of a Node timer. */
-const MAX_MS = 2 ** 31 - 1;
 
 /**
  * Waits for a cell while reporting progress and output to the client. True when the cell ended; false when `patienceMs`
@@ -19,7 +18,7 @@ const MAX_MS = 2 ** 31 - 1;
 export async function follow(
   run: Run,
   context: Pick<ToolContext, "progress" | "printed">,
-  { patienceMs, until }: { patienceMs: number; until?: AbortSignal },
+  { patienceMs = MAX_TIMER_MS, until }: { patienceMs?: number; until?: AbortSignal } = {},
 ): Promise<boolean> {
   const stopPrinting = context.printed && passOnPrinted(run, context.printed);
   context.progress(() => progressOf(run));
@@ -62,6 +61,6 @@ export function patienceMs(waitSeconds: number | undefined, env: NodeJS.ProcessE
 }
 
 function clientLimitMs(value: string | undefined): number {
-  if (!value || !/^\d+$/.test(value) || Number(value) === 0) return MAX_MS;
-  return Math.min(Math.max(Number(value) - MARGIN_MS, FLOOR_MS), MAX_MS);
+  if (!value || !/^\d+$/.test(value) || Number(value) === 0) return MAX_TIMER_MS;
+  return Math.min(Math.max(Number(value) - MARGIN_MS, FLOOR_MS), MAX_TIMER_MS);
 }

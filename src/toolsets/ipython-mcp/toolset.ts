@@ -5,17 +5,15 @@ import type { Session } from "../../engine/session/session.ts";
 import type { NewSession } from "../../engine/sessions/sessions.ts";
 import { CellwrightError } from "../../errors.ts";
 import type { Execution } from "../../execution.ts";
+import { MAX_TIMER_MS } from "../../options/types.ts";
 import { withoutEscapes } from "../../render/text/terminal.ts";
 import { defineTool, type ExactReply, type ToolContext } from "../../tools/tool.ts";
 import { NamedSessions } from "../named-sessions.ts";
 import { pydanticSchemas } from "../pydantic.ts";
-import { bundlesOf, errorOf, plainText, Shortened, streamText, wholeCell } from "../shown.ts";
+import { blocksAfter, errorOf, plainText, Shortened, streamText, wholeCell } from "../shown.ts";
 import { defineToolset } from "../toolset.ts";
 import { type ChosenEnvironment, chooseEnvironment, isSameInterpreter } from "./envs.ts";
 import { SessionUses } from "./session-uses.ts";
-
-/** Longest delay of a Node timer. */
-const MAX_SECONDS = (2 ** 31 - 1) / 1000;
 
 const named = new NamedSessions();
 const uses = new SessionUses();
@@ -62,7 +60,7 @@ const execute = defineTool({
     const session = known ?? (await named.getOrCreate(context, name, aboutEnvironment(wanted)));
     if (!known) uses.restart(session);
     const seconds = timeout_s ?? options.timeout / 1000;
-    const timeoutMs = Math.min(seconds, MAX_SECONDS) * 1000;
+    const timeoutMs = Math.min(seconds * 1000, MAX_TIMER_MS);
     try {
       const run = session.execute(code, { timeoutMs, onInput: context.ask, signal: context.signal });
       const execution = await wholeCell(run, context);
@@ -240,8 +238,7 @@ async function cellReply(cell: Cell, session: Session, context: ToolContext): Pr
     type: "exact",
     blocks: [
       { type: "text", text: warning === undefined ? text : `Warning: ${warning}\n\n${text}` },
-      { type: "shown", bundles: bundlesOf(outputs) },
-      ...shortened.links.map((link) => ({ type: "link" as const, link })),
+      ...blocksAfter(outputs, shortened.links),
     ],
     structured: object,
     isError: status !== "ok",

@@ -4,13 +4,21 @@ import { CellwrightError } from "../../errors.ts";
 import type { Cut, Execution, MimeBundle, Output } from "../../execution.ts";
 import { cutText } from "../../render/text/cut.ts";
 import { withoutEscapes } from "../../render/text/terminal.ts";
-import type { ExactBlock, ExactReply, Link, ToolContext } from "../../tools/tool.ts";
-import { bundlesOf, plainText, Shortened, streamText, wholeCell } from "../shown.ts";
+import type { ExactReply, ToolContext } from "../../tools/tool.ts";
+import {
+  blocksAfter,
+  type Form,
+  formLinks,
+  nameOf,
+  plainText,
+  restoreWarnings,
+  Shortened,
+  streamText,
+  wholeCell,
+} from "../shown.ts";
 
-/** Limit of a cell's rich outputs that are kept and linked. */
-const MAX_FORMS = 20;
 /** Rich types, by preference. */
-const forms = ["text/html", "text/latex", "text/markdown", "application/json"];
+const richTypes = ["text/html", "text/latex", "text/markdown", "application/json"];
 
 /** The answer of `execute_code` in both versions, which differ in the type of the session id. */
 export interface CellAnswer<Id> {
@@ -46,12 +54,11 @@ export async function runCell<Id>(
     result: await resultsOf(run, execution.outputs, { shortened, maxChars: context.options.maxResultChars }),
     session_id: sessionId,
   };
-  const bundles = bundlesOf(execution.outputs);
-  const links = [...shortened.links, ...(await formLinks(execution.outputs, session.id, context))];
+  const forms = await formLinks(richForms(execution.outputs), session.id, context.store);
+  const once = forms.filter(({ uri }, index) => forms.findIndex((form) => form.uri === uri) === index);
   const reply = objectReply(answer);
-  const shown: ExactBlock[] = bundles.length > 0 ? [{ type: "shown", bundles }] : [];
-  const linked = links.map((link): ExactBlock => ({ type: "link", link }));
-  return { ...reply, blocks: [...reply.blocks, ...shown, ...linked], sessionId: session.id };
+  const blocks = [...reply.blocks, ...blocksAfter(execution.outputs, [...shortened.links, ...once])];
+  return { ...reply, blocks, sessionId: session.id };
 }
 
 /** Why a cell could not be run, in the original's form. */
@@ -76,10 +83,7 @@ async function resultsOf(
       if (plain !== undefined) texts.push(await shortened.text(`Execution Result: ${plain}`));
     }
   }
-  const warnings = (run.fate.replayed?.failures ?? []).map(
-    ({ cell, error }) => `Restore warning: cell ${cell} failed: ${error}`,
-  );
-  return [...warnings, ...texts];
+  return [...restoreWarnings(run), ...texts];
 }
 
 /** Truncates a stream whose middle is already left out and kept in a file. */
@@ -88,10 +92,6 @@ function cutStream({ text }: Extract<Output, { type: "stream" }>, cut: Cut, maxC
   const gaps = [{ at: head.length, chars: cut.chars }];
   const where = `all of it is in ${cut.full}`;
   return cutText(head + withoutEscapes(text.slice(cut.at)), maxChars, { gaps, where });
-}
-
-function nameOf(uri: string): string {
-  return uri.slice(uri.lastIndexOf("/") + 1);
 }
 
 /** The bash kernel's message for an exit status. */
@@ -113,23 +113,15 @@ function errorText({ name, message }: Extract<Output, { type: "error" }>): strin
   return exitStatus.test(name) ? `Error: ${name}` : `Error: ${name}: ${message}`;
 }
 
-/** Links to rich outputs other than pictures, for which the original has no field. */
-async function formLinks(outputs: Output[], sessionId: string, { store }: ToolContext): Promise<Link[]> {
-  const kept = outputs.flatMap((output) => {
-    if (output.type === "display") return formOf(output.data, [...forms, "text/plain"]);
-    return output.type === "result" ? formOf(output.data, forms) : [];
+/** Rich outputs other than pictures, for which the original has no field. */
+function richForms(outputs: Output[]): Form[] {
+  return outputs.flatMap((output) => {
+    if (output.type === "display") return formOf(output.data, [...richTypes, "text/plain"]);
+    return output.type === "result" ? formOf(output.data, richTypes) : [];
   });
-  const links: Link[] = [];
-  for (const { mimeType, bytes } of kept.slice(0, MAX_FORMS)) {
-    // If the store is full, only the link is missing.
-    const uri = await store.putBlob(sessionId, bytes, mimeType).catch(() => undefined);
-    if (uri === undefined || links.some((link) => link.uri === uri)) continue;
-    links.push({ uri, name: nameOf(uri), mimeType, sizeBytes: bytes.length });
-  }
-  return links;
 }
 
-function formOf(data: MimeBundle, mimeTypes: string[]): { mimeType: string; bytes: Buffer }[] {
+function formOf(data: MimeBundle, mimeTypes: string[]): Form[] {
   if (Object.keys(data).some((mimeType) => mimeType.startsWith("image/"))) return [];
   const mimeType = mimeTypes.find((type) => data[type] !== undefined);
   if (mimeType === undefined) return [];

@@ -16,7 +16,7 @@ export interface SavedDisplay {
 
 /** Picture types by preference, with their file extensions. */
 const pictures = { "image/png": "png", "image/jpeg": "jpeg", "image/svg+xml": "svg" } as const;
-const PLOTLY = "application/vnd.plotly.v1+json";
+export const PLOTLY = "application/vnd.plotly.v1+json";
 
 /** Saves the pictures of ended cells as files of their sessions. */
 export class DisplayFiles {

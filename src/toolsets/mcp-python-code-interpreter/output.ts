@@ -2,15 +2,10 @@ import { basename, posix } from "node:path";
 import type { Session } from "../../engine/session/session.ts";
 import type { Output } from "../../execution.ts";
 import { withoutEscapes } from "../../render/text/terminal.ts";
-import type { Store } from "../../store/store.ts";
-import type { Link } from "../../tools/tool.ts";
-import { bundlesOf, type errorOf, plainText, streamText } from "../shown.ts";
-import type { SavedDisplay } from "./display-files.ts";
+import { bundlesOf, type errorOf, type Form, plainText, streamText } from "../shown.ts";
+import { PLOTLY, type SavedDisplay } from "./display-files.ts";
 
-/** Limit of a cell's rich outputs that are kept, each as a file. */
-const MAX_FORMS = 20;
 const keptForms = ["text/html", "text/latex", "text/markdown"];
-const PLOTLY = "application/vnd.plotly.v1+json";
 
 /** Printed and displayed output, in order; a plotly figure is replaced by the name of its file. */
 export function outputTexts(outputs: Output[], saved: SavedDisplay[]): string[] {
@@ -65,17 +60,10 @@ export function tracebackLines({ traceback }: NonNullable<ReturnType<typeof erro
   return traceback.map(withoutEscapes);
 }
 
-/** Keeps and links other representations of displays. If the store is full, only the links are missing. */
-export async function formLinks(outputs: Output[], sessionId: string, store: Store): Promise<Link[]> {
-  const forms = bundlesOf(outputs)
+/** Other representations of displays. */
+export function richForms(outputs: Output[]): Form[] {
+  return bundlesOf(outputs)
     .filter((data) => !(PLOTLY in data))
     .flatMap((data) => keptForms.map((mimeType) => ({ mimeType, text: data[mimeType] })))
     .flatMap(({ mimeType, text }) => (typeof text === "string" ? [{ mimeType, bytes: Buffer.from(text) }] : []));
-  const links: Link[] = [];
-  for (const { mimeType, bytes } of forms.slice(0, MAX_FORMS)) {
-    const uri = await store.putBlob(sessionId, bytes, mimeType).catch(() => undefined);
-    if (uri !== undefined)
-      links.push({ uri, name: uri.slice(uri.lastIndexOf("/") + 1), mimeType, sizeBytes: bytes.length });
-  }
-  return links;
 }

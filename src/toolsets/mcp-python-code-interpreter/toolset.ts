@@ -6,12 +6,12 @@ import type { Execution, FileChange } from "../../execution.ts";
 import { option } from "../../options/spec.ts";
 import { text } from "../../options/types.ts";
 import { defineTool, type ExactReply, type ToolContext } from "../../tools/tool.ts";
-import { bundlesOf, errorOf, Shortened, wholeCell } from "../shown.ts";
+import { blocksAfter, errorOf, formLinks, restoreWarnings, Shortened, wholeCell } from "../shown.ts";
 import { defineToolset, type ResourceContext } from "../toolset.ts";
 import { DisplayFiles } from "./display-files.ts";
 import { environment } from "./env.ts";
 import { type FileRef, fileLine, fileRef, isReported, readKernelFile, reportedFiles } from "./files.ts";
-import { formLinks, outputTexts, resultText, tracebackLines } from "./output.ts";
+import { outputTexts, resultText, richForms, tracebackLines } from "./output.ts";
 
 const displayFiles = new DisplayFiles();
 
@@ -204,7 +204,7 @@ async function cellReply({ run, execution, isNew }: Cell, session: Session, cont
   const reply = {
     success: error === undefined,
     output: [
-      ...(run.fate.replayed?.failures ?? []).map((one) => `Restore warning: cell ${one.cell} failed: ${one.error}`),
+      ...restoreWarnings(run),
       ...(await all(outputTexts(outputs, displayFiles.of(run)))),
       ...files.map(fileLine),
     ],
@@ -214,20 +214,10 @@ async function cellReply({ run, execution, isNew }: Cell, session: Session, cont
     files: refs,
     session_info: isNew ? { session_id: session.id, instructions: INSTRUCTIONS } : null,
   };
-  const links = [
-    ...savedLinks(refs, run),
-    ...(await formLinks(outputs, session.id, context.store)),
-    ...shortened.links,
-  ];
-  return {
-    ...object(reply),
-    blocks: [
-      ...object(reply).blocks,
-      { type: "shown", bundles: bundlesOf(outputs) },
-      ...links.map((link) => ({ type: "link" as const, link })),
-    ],
-    sessionId: session.id,
-  };
+  const forms = await formLinks(richForms(outputs), session.id, context.store);
+  const links = [...savedLinks(refs, run), ...forms, ...shortened.links];
+  const answer = object(reply);
+  return { ...answer, blocks: [...answer.blocks, ...blocksAfter(outputs, links)], sessionId: session.id };
 }
 
 /** Displayed pictures first, in order, then other new or changed files, by path. */

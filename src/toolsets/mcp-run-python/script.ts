@@ -4,6 +4,7 @@ import { CellwrightError, hasCode } from "../../errors.ts";
 import type { Execution, MimeBundle, Output, Variables } from "../../execution.ts";
 import { type JsonStyle, type JsonValue, type Preparation, VALUE_KIND } from "../../kernels/kernel.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
+import { bundlesOf } from "../shown.ts";
 import { Lines } from "./lines.ts";
 
 /** A folder in the workspace; files written there are returned with the result. */
@@ -101,16 +102,13 @@ async function resultOf(
 ): Promise<ScriptResult> {
   const { outputs } = execution;
   const result = outputs.find((output) => output.type === "result");
-  const shown = outputs.flatMap((output) =>
-    output.type === "display" || output.type === "result" ? [output.data] : [],
-  );
   const error = errorOf(run, execution, { timeoutMs, prepared });
   return {
     status: error === undefined ? "success" : "run-error",
     output: linesOf(outputs),
     ...(error === undefined ? jsonValueOf(result?.data) : { error }),
     installed: prepared?.installed ?? [],
-    shown,
+    shown: bundlesOf(outputs),
     files: await filesOf(session.workspace, execution),
   };
 }
