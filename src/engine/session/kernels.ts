@@ -1,9 +1,10 @@
-import type { Execution, Language } from "../../execution.ts";
+import type { Language } from "../../execution.ts";
 import type { InstallOptions, Kernel, KernelInfo } from "../../kernels/kernel.ts";
-import type { CellOptions } from "../guest.ts";
-import type { KernelFate, ReplayedCells } from "../run/kernel-fate.ts";
+import type { PastCell } from "../../store/store.ts";
+import type { Guest, GuestSession } from "../guest.ts";
+import type { KernelFate } from "../run/kernel-fate.ts";
 import { KernelSlot, type KernelSlotParts } from "./kernel-slot.ts";
-import { type ReplayOptions, replay, replayAll } from "./replay.ts";
+import { type Replayed, replay, replayAll } from "./replay.ts";
 import { STOP_GRACE_MS } from "./stop.ts";
 
 export interface SessionKernelsParts extends KernelSlotParts {
@@ -11,9 +12,15 @@ export interface SessionKernelsParts extends KernelSlotParts {
   stopGraceMs?: number;
   /** How a lost kernel is rebuilt: see --restore. */
   restore?: "none" | "replay" | "replay-all" | undefined;
-  cellOptions?: CellOptions | undefined;
-  /** Chooses the cells for `replay-all`, given those that succeeded. */
-  cellsToReplay?: ((succeeded: string[]) => Promise<string[]>) | undefined;
+  guest?: Guest | undefined;
+}
+
+export interface KernelsOwner {
+  session: GuestSession;
+  /** Called when a kernel is gone; true if a reply will report it. */
+  onDeath: (kernel: Kernel, reason: string) => boolean;
+  /** Notices about lost variables, for the next cell of each language. */
+  losses?: Partial<Record<Language, string>> | undefined;
 }
 
 /** A kernel that is ready for a cell, and what the cell's reply must report about it. */
@@ -34,20 +41,17 @@ export interface KernelRequest extends InstallOptions {
 /** The kernels of one session: at most one per language, started on demand. */
 export class SessionKernels {
   readonly #parts: SessionKernelsParts;
+  readonly #session: GuestSession;
   readonly #held: Record<Language, KernelSlot>;
   /** What a kernel that was rebuilt by `wake` has to report; the next cell does so. */
   #woken: Omit<ReadyKernel, "kernel"> | undefined;
 
-  /** `onDeath` is called when a kernel is gone, and returns true if a reply will report it. */
-  constructor(
-    parts: SessionKernelsParts,
-    onDeath: (kernel: Kernel, reason: string) => boolean,
-    losses: Partial<Record<Language, string>> = {},
-  ) {
+  constructor(parts: SessionKernelsParts, { session, onDeath, losses }: KernelsOwner) {
     this.#parts = parts;
+    this.#session = session;
     this.#held = {
-      python: new KernelSlot("python", parts, onDeath, losses.python),
-      bash: new KernelSlot("bash", parts, onDeath, losses.bash),
+      python: new KernelSlot("python", parts, onDeath, losses?.python),
+      bash: new KernelSlot("bash", parts, onDeath, losses?.bash),
     };
   }
 
@@ -86,7 +90,7 @@ export class SessionKernels {
     // Shell cells changed files, which are still there: replaying them would apply the changes twice.
     const rebuilt = language === "python" ? await this.#rebuild(kernel, earlier, waiting) : undefined;
     const notices = rebuilt?.notices ?? (lost?.notice === undefined ? [] : [lost.notice]);
-    return { kernel: held.current ?? (await held.start(start)), fate: { lost, replayed: rebuilt?.replayed }, notices };
+    return { kernel: held.current ?? (await held.start(start)), fate: { lost, replayed: rebuilt?.cells }, notices };
   }
 
   /** Whether `env` names the session's environment. */
@@ -102,34 +106,25 @@ export class SessionKernels {
   /** Replays earlier cells. Undefined: no cells to replay. A kernel that hangs during the replay is dropped. */
   async #rebuild(
     kernel: Kernel,
-    earlier: PastPythonCell[],
+    earlier: PastCell[],
     { signal, progress = () => {} }: InstallOptions,
-  ): Promise<{ notices: string[]; replayed?: ReplayedCells } | undefined> {
-    const { record, store, restore = "none", stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
+  ): Promise<Replayed | undefined> {
+    const { record, store, guest, restore = "none", stopGraceMs = STOP_GRACE_MS, defaultTimeoutMs } = this.#parts;
     if (restore === "none") return undefined;
     const since = earlier.slice(record.cellsBeforeReset ?? 0).filter(({ language }) => language === "python");
-    const { cellOptions } = this.#parts;
+    const { cellOptions } = guest ?? {};
     const options = { timeoutMs: defaultTimeoutMs, graceMs: stopGraceMs, cellOptions, signal, progress };
-    if (restore === "replay-all") return this.#rebuildAll(kernel, codesOf(since), options);
-    if (since.length === 0) return undefined;
-    const { notice, unusable } = await replay(kernel, since, {
-      ...options,
-      outputsOf: async (id) => (await store.execution(record.id, id))?.outputs ?? [],
-    });
-    if (unusable) await this.of("python").drop(kernel);
-    return { notices: [notice] };
-  }
-
-  async #rebuildAll(kernel: Kernel, succeeded: string[], options: ReplayOptions) {
-    const codes = (await this.#parts.cellsToReplay?.(succeeded)) ?? succeeded;
-    if (codes.length === 0) return undefined;
-    const { failures, unusable } = await replayAll(kernel, codes, options);
-    if (unusable) await this.of("python").drop(kernel);
-    const notices = [
-      `The kernel was lost: the session's ${codes.length} successful cells were run again.`,
-      ...failures.map(({ cell, error }) => `Cell ${cell} of them failed this time: ${error}`),
-    ];
-    return { notices, replayed: { cells: codes.length, failures } };
+    let replayed: Replayed | undefined;
+    if (restore === "replay-all") {
+      const succeeded = since.filter(({ status }) => status === "ok").map(({ code }) => code);
+      const codes = (await guest?.cellsToReplay?.(succeeded, this.#session)) ?? succeeded;
+      if (codes.length > 0) replayed = await replayAll(kernel, codes, options);
+    } else if (since.length > 0) {
+      const outputsOf = async (id: string) => (await store.execution(record.id, id))?.outputs ?? [];
+      replayed = await replay(kernel, since, { ...options, outputsOf });
+    }
+    if (replayed?.isUnusable) await this.of("python").drop(kernel);
+    return replayed;
   }
 
   async #cellsBefore(executionId: string | undefined) {
@@ -140,11 +135,4 @@ export class SessionKernels {
   get #all(): KernelSlot[] {
     return [this.#held.python, this.#held.bash];
   }
-}
-
-type PastPythonCell = Pick<Execution, "id" | "code" | "language" | "status">;
-
-/** The code of cells that succeeded. */
-function codesOf(cells: PastPythonCell[]): string[] {
-  return cells.filter(({ status }) => status === "ok").map(({ code }) => code);
 }

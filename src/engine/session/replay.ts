@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Execution, ExecutionEvent, Output } from "../../execution.ts";
+import type { Execution, Output } from "../../execution.ts";
 import type { Kernel } from "../../kernels/kernel.ts";
 import type { CellOptions } from "../guest.ts";
 import type { ReplayedCells } from "../run/kernel-fate.ts";
@@ -15,10 +15,14 @@ export interface ReplayOptions {
   progress: (message: string) => void;
 }
 
-/** The outcome, as a notice for the reply. `unusable`: the kernel hangs and must be dropped. */
+/** The outcome of a replay. */
 export interface Replayed {
-  notice: string;
-  unusable: boolean;
+  /** For the reply. */
+  notices: string[];
+  /** The kernel hangs and must be dropped. */
+  isUnusable: boolean;
+  /** Set if all cells were replayed. */
+  cells?: ReplayedCells;
 }
 
 /**
@@ -34,42 +38,44 @@ export async function replay(
   for (const [index, cell] of kept.entries()) {
     const number = index + 1;
     options.progress(`running the session's earlier cells again, ${number} of ${kept.length}`);
-    const again = await runAgain(kernel, cell, options);
+    const again = await runAgain(kernel, cell.code, options);
     if (again === undefined) {
-      return { unusable: true, notice: `${STARTED} cell ${number} of ${kept.length} did not end. ${NOTHING_BACK}` };
+      return {
+        notices: [`${STARTED} cell ${number} of ${kept.length} did not end. ${NOTHING_BACK}`],
+        isUnusable: true,
+      };
     }
     if (again.status !== cell.status) {
       const rest = kept.length - number;
       const ended = again.error ? `ended with ${again.error}` : "did not fail as before";
       const left = rest > 0 ? ` The ${rest} cells after it were not run.` : "";
-      return { unusable: false, notice: `${STARTED} cell ${number} of ${kept.length} ${ended}.${left}` };
+      return { notices: [`${STARTED} cell ${number} of ${kept.length} ${ended}.${left}`], isUnusable: false };
     }
     // Loaded one at a time: all outputs of a session may not fit into memory.
     if (diverged === undefined && again.text !== textOf(await options.outputsOf(cell.id))) diverged = number;
   }
   const stopped = cells.length - kept.length;
-  return { unusable: false, notice: summary(kept.length, { diverged, stopped }) };
-}
-
-/** The cells that failed this time. `unusable`: the kernel hangs and must be dropped. */
-export interface ReplayedAll {
-  failures: ReplayedCells["failures"];
-  unusable: boolean;
+  return { notices: [summary(kept.length, { diverged, stopped })], isUnusable: false };
 }
 
 /** Replays all of these cells in a fresh kernel; a failure does not stop the replay. */
-export async function replayAll(kernel: Kernel, codes: string[], options: ReplayOptions): Promise<ReplayedAll> {
-  const failures: ReplayedAll["failures"] = [];
+export async function replayAll(kernel: Kernel, codes: string[], options: ReplayOptions): Promise<Replayed> {
+  const failures: ReplayedCells["failures"] = [];
+  let isUnusable = false;
   for (const [index, code] of codes.entries()) {
     const cell = index + 1;
     options.progress(`running the session's earlier cells again, ${cell} of ${codes.length}`);
-    const again = await runAgain(kernel, { code }, options);
-    if (again?.error !== undefined) failures.push({ cell, error: again.error });
-    if (again) continue;
-    failures.push({ cell, error: "TimeoutError: it did not end" });
-    return { failures, unusable: true };
+    const again = await runAgain(kernel, code, options);
+    isUnusable = again === undefined;
+    const error = isUnusable ? "TimeoutError: it did not end" : again?.error;
+    if (error !== undefined) failures.push({ cell, error });
+    if (isUnusable) break;
   }
-  return { failures, unusable: false };
+  const notices = [
+    `The kernel was lost: the session's ${codes.length} successful cells were run again.`,
+    ...failures.map(({ cell, error }) => `Cell ${cell} of them failed this time: ${error}`),
+  ];
+  return { notices, isUnusable, cells: { cells: codes.length, failures } };
 }
 
 const STARTED = "The kernel was lost, so the session's earlier cells were run again, but";
@@ -89,14 +95,10 @@ interface RunAgain {
 }
 
 /** Undefined: the cell neither ended nor stopped in time. */
-async function runAgain(
-  kernel: Kernel,
-  cell: Pick<Execution, "code">,
-  options: ReplayOptions,
-): Promise<RunAgain | undefined> {
+async function runAgain(kernel: Kernel, code: string, options: ReplayOptions): Promise<RunAgain | undefined> {
   const over = new AbortController();
   try {
-    return await Promise.race([collect(kernel, cell, options), timesOut(kernel, options, over.signal)]);
+    return await Promise.race([collect(kernel, code, options), timesOut(kernel, options, over.signal)]);
   } finally {
     over.abort();
   }
@@ -114,33 +116,23 @@ async function timesOut(kernel: Kernel, options: ReplayOptions, over: AbortSigna
   }
 }
 
-async function collect(kernel: Kernel, cell: Pick<Execution, "code">, options: ReplayOptions): Promise<RunAgain> {
+async function collect(kernel: Kernel, code: string, { signal, cellOptions }: ReplayOptions): Promise<RunAgain> {
   const outputs = new Outputs(defaultOutputLimits);
-  const error = await consume(kernel, cell, options, outputs).catch((reason: Error) => reason.message);
+  let error: string | undefined;
+  try {
+    await kernel.prepare?.(code, { signal, ...cellOptions });
+    for await (const event of kernel.execute(code, { ...cellOptions, replay: true })) {
+      outputs.add(event);
+      if (event.type === "error") error = `${event.name}: ${event.message.slice(0, 200)}`;
+    }
+  } catch (reason) {
+    error = (reason as Error).message;
+  }
   return { status: error === undefined ? "ok" : "error", text: textOf(outputs.list()), ...(error ? { error } : {}) };
 }
 
-async function consume(
-  kernel: Kernel,
-  { code }: Pick<Execution, "code">,
-  { signal, cellOptions }: ReplayOptions,
-  outputs: Outputs,
-): Promise<string | undefined> {
-  await kernel.prepare?.(code, { signal, ...cellOptions });
-  let error: string | undefined;
-  for await (const event of kernel.execute(code, { ...cellOptions, replay: true })) {
-    outputs.add(event);
-    if (event.type === "error") error = nameOf(event);
-  }
-  return error;
-}
-
-function nameOf({ name, message }: Extract<ExecutionEvent, { type: "error" }>): string {
-  return `${name}: ${message.slice(0, 200)}`;
-}
-
 /** Text and values; images are left out, since their bytes may differ from run to run. */
-function textOf(outputs: Execution["outputs"]): string {
+function textOf(outputs: Output[]): string {
   return outputs
     .map((output) => {
       if (output.type === "stream") return output.text;

@@ -13,7 +13,6 @@ import type {
 } from "../../kernels/kernel.ts";
 import { LOST_NOTICE, type PastCell, type SessionRecord } from "../../store/store.ts";
 import type { Mark, Workspace } from "../../workspace/workspace.ts";
-import type { Guest } from "../guest.ts";
 import { FinishedRuns } from "../run/finished-runs.ts";
 import { type CellLabel, type LateOutput, LateOutputs } from "../run/late-outputs.ts";
 import { Run, type RunSource } from "../run/run.ts";
@@ -26,9 +25,8 @@ import { Turn } from "./turn.ts";
 /** The full text of one cell's output is kept up to this size. */
 const SPILL_MAX_BYTES = 64 * 1024 * 1024;
 
-export interface SessionParts extends Omit<SessionKernelsParts, "cellOptions" | "cellsToReplay">, CellRecordsParts {
+export interface SessionParts extends SessionKernelsParts, CellRecordsParts {
   now: () => number;
-  guest?: Guest | undefined;
   /** Memory held by the queued cells of all sessions. */
   queued?: QueueTotal;
   /** Called with the files that changed, after a cell or a tool that writes. */
@@ -79,14 +77,8 @@ export class Session {
     this.#parts = parts;
     this.#queue = new CellQueue(parts.record.id, parts.queued ?? new QueueTotal());
     this.#records = new CellRecords(parts);
-    const { guest } = parts;
-    const replayed = guest?.cellsToReplay?.bind(guest);
-    const cellsToReplay = replayed && ((succeeded: string[]) => replayed(succeeded, this));
-    this.#kernels = new SessionKernels(
-      { ...parts, cellOptions: guest?.cellOptions, cellsToReplay },
-      (kernel, reason) => this.#current?.lose(kernel, reason) ?? false,
-      losses,
-    );
+    const onDeath = (kernel: Kernel, reason: string) => this.#current?.lose(kernel, reason) ?? false;
+    this.#kernels = new SessionKernels(parts, { session: this, onDeath, losses });
   }
 
   get id(): string {
