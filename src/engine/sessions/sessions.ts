@@ -1,10 +1,11 @@
 import { CellwrightError, hasCode } from "../../errors.ts";
+import type { Language } from "../../execution.ts";
 import { type KernelProvider, ORPHAN_TTL_MS } from "../../kernels/kernel.ts";
 import { LOCAL_OWNER, type SessionRecord } from "../../store/store.ts";
+import type { Workspace } from "../../workspace/workspace.ts";
 import { QueueTotal } from "../session/queue.ts";
-import type { Session } from "../session/session.ts";
+import { Session, type SessionParts } from "../session/session.ts";
 import { FRESH_KERNEL_NOW } from "../session/stop.ts";
-import { buildSession, type SessionSettings } from "./build.ts";
 import { SessionFolders, type SessionFoldersParts } from "./folders.ts";
 import { Lifetimes, type LifetimesConfig } from "./lifetimes.ts";
 import { WarmSessions } from "./warm-sessions.ts";
@@ -14,7 +15,11 @@ const ADOPTION_TIMEOUT_MS = 10_000;
 
 export { LOCAL_OWNER };
 
-export interface SessionsConfig extends SessionFoldersParts, LifetimesConfig, SessionSettings {
+export interface SessionsConfig
+  extends SessionFoldersParts,
+    LifetimesConfig,
+    Pick<SessionParts, "provider" | "log" | "defaultTimeoutMs" | "restore"> {
+  openWorkspace: (dir: string) => Workspace;
   maxSessions: number;
   /** Kernels started in advance for future sessions. */
   warm: number;
@@ -364,17 +369,23 @@ export class Sessions {
     }
   }
 
-  #build(record: SessionRecord, loss?: string): Promise<Session> {
-    const context = {
-      folders: this.#folders,
-      admit: () => this.#admit(),
-      now: this.#now,
-      queued: this.#queued,
-      filesChanged: (session: Session, paths: string[]) => {
-        for (const watcher of this.#fileWatchers) watcher(session, paths);
-      },
+  /** `loss`: the notice about lost variables for its next cell. */
+  async #build(record: SessionRecord, loss?: string): Promise<Session> {
+    const { provider, store, log, defaultTimeoutMs, restore, guest, openWorkspace } = this.#config;
+    const folder = await this.#folders.of(record.id);
+    const losses: Partial<Record<Language, string>> = {};
+    if (loss) {
+      const cells = await store.cells(record.id);
+      for (const { language } of cells) losses[language] = loss;
+      // After a crash the saved count may be too low.
+      record.cells = Math.max(record.cells, cells.length);
+    }
+    const workspace = provider.workspace?.(record.id) ?? openWorkspace(folder.workspaceDir);
+    const common = { provider, store, log, defaultTimeoutMs, restore, guest, now: this.#now, queued: this.#queued };
+    const filesChanged = (session: Session, paths: string[]) => {
+      for (const watcher of this.#fileWatchers) watcher(session, paths);
     };
-    return buildSession(record, this.#config, context, loss);
+    return new Session({ ...common, record, folder, workspace, admit: () => this.#admit(), filesChanged }, losses);
   }
 
   /** Saves and releases a session without a kernel. Its run folder goes even if the disk is full. */
