@@ -56,10 +56,9 @@ export async function runToolset(definition: ToolsetDefinition, start: ToolsetSt
 const ourCommands = ["stdio", "serve", "doctor", "env", "packages", "clean", "help"];
 
 export function additions(own: OptionTable): Additions {
-  const whole: OptionTable = { ...table, ...own };
-  const takesValue = rowsOf(whole).map(({ name, flag, placeholder }): [string, boolean] => [
+  const takesValue = rowsOf({ ...table, ...own }).map(({ flag, placeholder, impliedValue }): [string, boolean] => [
     flag,
-    placeholder !== "" && whole[name]?.impliedValue === undefined,
+    placeholder !== "" && impliedValue === undefined,
   ]);
   return { options: new Map([...takesValue, ["--yes", false]]), words: ourCommands };
 }

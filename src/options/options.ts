@@ -56,7 +56,7 @@ export function parseOptions(
 ): ParsedOptions {
   const whole: OptionTable = { ...table, ...ownTable };
   const rows = rowsOf(whole, aliases);
-  const { flags, words, extra } = readFlags(args, rows, whole);
+  const { flags, words, extra } = readFlags(args, rows);
   const envFile = flags.envFile?.at(-1) ?? env.CELLWRIGHT_ENV_FILE;
   const fileValues = envFile ? parseEnvFile(readEnvFile(envFile, readFile)) : {};
   const values: Record<string, unknown> = { ...engineDefaults, ...defaultsOf(whole), ...defaults };
@@ -69,12 +69,12 @@ export function parseOptions(
       );
     }
     const variable = [row.env, ...row.envAliases].find((name) => env[name]);
-    const source = flags[row.name] ? row.flag : (variable ?? (fromFile ? `${row.env} in ${envFile}` : undefined));
+    const flag = flags[row.name];
+    const source = flag ? row.flag : (variable ?? (fromFile ? `${row.env} in ${envFile}` : undefined));
     if (!source) continue;
-    const value = flags[row.name]?.join(",") ?? (variable === undefined ? fromFile : env[variable]) ?? "";
+    const value = flag?.join(",") ?? (variable === undefined ? fromFile : env[variable]) ?? "";
     try {
-      const text = flags[row.name] && !row.repeatable ? (flags[row.name]?.at(-1) ?? "") : value;
-      values[row.name] = whole[row.name]?.type.parse(text);
+      values[row.name] = row.type.parse(flag && !row.repeatable ? (flag.at(-1) ?? "") : value);
     } catch (error) {
       const shown = row.secret ? "" : ` \`${value}\``;
       throw new OptionError(`${source}${shown}: ${(error as Error).message}`);
@@ -96,7 +96,7 @@ const commandFlags = {
   ports: { type: "string" },
 } as const;
 
-function readFlags(args: string[], rows: OptionRow[], table: OptionTable) {
+function readFlags(args: string[], rows: OptionRow[]) {
   const config: NonNullable<Parameters<typeof parseArgs>[0]>["options"] = { ...commandFlags };
   for (const row of rows) {
     for (const flag of [row.flag, ...row.flagAliases]) {
@@ -105,7 +105,7 @@ function readFlags(args: string[], rows: OptionRow[], table: OptionTable) {
   }
   /** `--allow-net` alone does not consume the next argument. */
   const withImpliedValue = (arg: string): string => {
-    const implied = table[rows.find(({ flag }) => flag === arg)?.name ?? ""]?.impliedValue;
+    const implied = rows.find(({ flag }) => flag === arg)?.impliedValue;
     return implied === undefined ? arg : `${arg}=${implied}`;
   };
   let parsed: ReturnType<typeof parseArgs>;

@@ -27,8 +27,9 @@ export function option<T>(spec: OptionSpec<T>): OptionSpec<T> {
 export type OptionTable = Record<string, OptionSpec<any>>;
 export type OptionValues<Table extends OptionTable> = { [Name in keyof Table]: Table[Name]["default"] };
 
-/** One row of help and docs. */
-export interface OptionRow {
+/** An option with its names, and with the texts that help and docs show. */
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export interface OptionRow extends Omit<OptionSpec<any>, "default" | "shownDefault" | "aliases"> {
   name: string;
   flag: string;
   env: string;
@@ -36,30 +37,21 @@ export interface OptionRow {
   envAliases: string[];
   placeholder: string;
   default: string;
-  help: string;
-  group: string;
-  secret: boolean;
-  trusted: boolean;
-  repeatable: boolean;
 }
 
 /** Additional flags and variables of an option. */
 export type OptionAliases = Record<string, { flags?: string[]; env?: string[] }>;
 
 export function rowsOf(table: OptionTable, aliases: OptionAliases = {}): OptionRow[] {
-  return Object.entries(table).map(([name, spec]) => ({
+  return Object.entries(table).map(([name, { shownDefault, aliases: own, ...spec }]) => ({
+    ...spec,
     name,
     flag: `--${kebab(name)}`,
     env: `CELLWRIGHT_${kebab(name).replaceAll("-", "_").toUpperCase()}`,
     flagAliases: aliases[name]?.flags ?? [],
-    envAliases: [...(spec.aliases?.env ?? []), ...(aliases[name]?.env ?? [])],
+    envAliases: [...(own?.env ?? []), ...(aliases[name]?.env ?? [])],
     placeholder: spec.type.placeholder,
-    default: spec.shownDefault ?? (spec.default === undefined ? "" : spec.type.show(spec.default)),
-    help: spec.help,
-    group: spec.group,
-    secret: spec.secret === true,
-    trusted: spec.trusted === true,
-    repeatable: spec.repeatable === true,
+    default: shownDefault ?? (spec.default === undefined ? "" : spec.type.show(spec.default)),
   }));
 }
 
