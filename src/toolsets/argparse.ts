@@ -1,4 +1,8 @@
-import type { Refusal } from "./refusal.ts";
+/** Error message and exit status of a program that refuses to start. */
+export interface Refusal {
+  message: string;
+  exitCode: number;
+}
 
 /** The command line of a Python program, parsed like the standard library's `argparse`. */
 export interface PythonCommandLine {

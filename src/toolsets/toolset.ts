@@ -3,8 +3,7 @@ import type { MimeBundle } from "../execution.ts";
 import type { Options } from "../options/options.ts";
 import type { OptionAliases, OptionTable, OptionValues } from "../options/spec.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
-import type { PythonCommandLine } from "./argparse.ts";
-import type { Refusal } from "./refusal.ts";
+import type { PythonCommandLine, Refusal } from "./argparse.ts";
 
 /** Another system whose tools can be offered instead of the native ones. */
 export interface ToolsetDefinition<Own extends OptionTable = OptionTable> {

@@ -48,14 +48,12 @@ const uploadFilePath = defineTool04({
   run: ({ session_id, host_path, destination_path, overwrite }, context) =>
     inSession({ session_id, path: destination_path }, context, "Upload by path failed", async ({ session, file }) => {
       const host = await findHostFile(host_path, context);
-      if ("error" in host) throw new ReportedError(host.error);
       if (!overwrite && (await isThere(session, file))) {
         throw new ReportedError(`Destination already exists: ${destination_path} (set overwrite=True to replace)`);
       }
-      const read = await readHostFile(host.path);
-      if ("error" in read) throw new ReportedError(read.error);
-      await write(session, file, read.bytes);
-      return { status: "success", sandbox_path: destination_path, size: String(read.bytes.length) };
+      const bytes = await readHostFile(host);
+      await write(session, file, bytes);
+      return { status: "success", sandbox_path: destination_path, size: String(bytes.length) };
     }),
 });
 

@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
 import { OptionError, type Options, parseEnvFile } from "../../options/options.ts";
-import type { PythonCommandLine } from "../argparse.ts";
-import type { Refusal } from "../refusal.ts";
+import type { PythonCommandLine, Refusal } from "../argparse.ts";
 import type { ToolsetCommandLine } from "../toolset.ts";
 
 /** The command line of both versions. */

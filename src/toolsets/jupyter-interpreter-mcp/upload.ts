@@ -2,52 +2,53 @@ import { constants } from "node:fs";
 import { access, open, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, sep } from "node:path";
 import { baseName, isSensitive } from "./names.ts";
+import { ReportedError } from "./session.ts";
 import type { Own } from "./state-04.ts";
 
 /** Request limit of a Jupyter server. */
 const MAX_BYTES = 100 * 1024 * 1024;
 
-/** A host file that may be uploaded, or why not. */
-export type HostFile = { error: string } | { path: string };
-
-/** `local`: the client started this process (stdio), so they share the working directory. */
+/**
+ * The real path of a host file that may be uploaded. `local`: the client started this process (stdio), so they share the
+ * working directory.
+ */
 export async function findHostFile(
   hostPath: string,
   { own, local }: { own: Pick<Own, "allowedDir" | "allowAll">; local: boolean },
-): Promise<HostFile> {
-  if (!isAbsolute(hostPath)) return { error: `Host path must be absolute: ${hostPath}` };
+): Promise<string> {
+  if (!isAbsolute(hostPath)) throw new ReportedError(`Host path must be absolute: ${hostPath}`);
   const { allowedDir, allowAll } = own;
   if (!local && !allowAll && allowedDir.length === 0) {
-    return {
-      error: "Files of the server's machine cannot be uploaded over HTTP unless it is started with --allowed-dir",
-    };
+    throw new ReportedError(
+      "Files of the server's machine cannot be uploaded over HTTP unless it is started with --allowed-dir",
+    );
   }
   const path = await resolved(hostPath);
   if (!(await isAllowed(path, own))) {
-    return { error: `Path '${hostPath}' is outside allowed upload directories` };
+    throw new ReportedError(`Path '${hostPath}' is outside allowed upload directories`);
   }
   if (isSensitive(path)) {
-    return { error: `Upload blocked: '${baseName(hostPath)}' matches a sensitive file pattern` };
+    throw new ReportedError(`Upload blocked: '${baseName(hostPath)}' matches a sensitive file pattern`);
   }
   const stats = await stat(path).catch(() => undefined);
-  if (!stats) return { error: `Host file not found: ${hostPath}` };
-  if (!stats.isFile()) return { error: `Host path is not a file: ${hostPath}` };
-  const isReadable = await access(path, constants.R_OK).then(
-    () => true,
-    () => false,
-  );
-  return isReadable ? { path } : { error: `Permission denied: cannot read ${hostPath}` };
+  if (!stats) throw new ReportedError(`Host file not found: ${hostPath}`);
+  if (!stats.isFile()) throw new ReportedError(`Host path is not a file: ${hostPath}`);
+  await access(path, constants.R_OK).catch(() => {
+    throw new ReportedError(`Permission denied: cannot read ${hostPath}`);
+  });
+  return path;
 }
 
-export async function readHostFile(path: string): Promise<{ error: string } | { bytes: Buffer }> {
+export async function readHostFile(path: string): Promise<Buffer> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const { size } = await file.stat();
     if (size > MAX_BYTES) {
       const [given, most] = [size, MAX_BYTES].map((bytes) => bytes.toLocaleString("en-US"));
-      return { error: `File too large to upload (${given} bytes). Maximum supported size is ${most} bytes (100 MB).` };
+      const limit = `Maximum supported size is ${most} bytes (100 MB).`;
+      throw new ReportedError(`File too large to upload (${given} bytes). ${limit}`);
     }
-    return { bytes: await file.readFile() };
+    return await file.readFile();
   } finally {
     await file.close();
   }
