@@ -9,27 +9,27 @@ export type Language = "python" | "bash";
 /** One displayed value in several representations, by MIME type: text as is, binary as base64, JSON as values. */
 export type MimeBundle = Record<string, unknown>;
 
+/** What a cell shows besides printed text. */
+export type Shown =
+  | { type: "display"; data: MimeBundle; displayId?: string }
+  | { type: "result"; data: MimeBundle }
+  | { type: "error"; name: string; message: string; traceback: string[] };
+
 /**
  * What a kernel reports while it runs one cell. `done` comes exactly once, as the last event; its `raw` is the backend's
  * own response, for callers that know that backend.
  */
 export type ExecutionEvent =
   | { type: "stream"; name: "stdout" | "stderr"; text: string }
-  | { type: "display"; data: MimeBundle; displayId?: string }
+  | Shown
   | { type: "update"; data: MimeBundle; displayId: string }
   | { type: "clear"; wait: boolean }
-  | { type: "result"; data: MimeBundle }
-  | { type: "error"; name: string; message: string; traceback: string[] }
   | { type: "done"; status: "ok" | "error"; executionCount: number | null; raw?: unknown };
 
 export type ExecutionStatus = "running" | "ok" | "error" | "timeout" | "interrupted" | "kernel_died";
 
 /** What a cell displayed, after streams are joined and updates and clears applied. */
-export type Output =
-  | { type: "stream"; name: "stdout" | "stderr"; text: string; cut?: Cut }
-  | { type: "display"; data: MimeBundle; displayId?: string }
-  | { type: "result"; data: MimeBundle }
-  | { type: "error"; name: string; message: string; traceback: string[] };
+export type Output = { type: "stream"; name: "stdout" | "stderr"; text: string; cut?: Cut } | Shown;
 
 /** Characters missing from the middle of a text; `full` is the URI of the whole text, as far as it was kept. */
 export interface Cut {

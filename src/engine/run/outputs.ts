@@ -1,4 +1,10 @@
-import { charsOf as charsKept, type ExecutionEvent, type MimeBundle, type Output } from "../../execution.ts";
+import {
+  charsOf as charsKept,
+  type ExecutionEvent,
+  type MimeBundle,
+  type Output,
+  type Shown,
+} from "../../execution.ts";
 import type { Spill } from "../../store/store.ts";
 import { resolveCarriageReturns } from "./carriage-returns.ts";
 
@@ -97,20 +103,20 @@ export class Outputs {
     return this.#lastLine;
   }
 
-  get isEmpty(): boolean {
-    return this.#head.length === 0 && this.#tail.length === 0;
-  }
-
   async close(): Promise<void> {
     await this.#spill?.close();
+  }
+
+  /** Where output is added: the head until it is full. */
+  get #newestSide(): Output[] {
+    return this.#tail.length > 0 || this.#headChars >= this.#limits.sideChars ? this.#tail : this.#head;
   }
 
   #addText(name: "stdout" | "stderr", text: string): void {
     if (text === "") return;
     this.#spill?.write(text);
     this.#rememberLine(text);
-    const inTail = this.#headChars >= this.#limits.sideChars || this.#tail.length > 0;
-    const side = inTail ? this.#tail : this.#head;
+    const side = this.#newestSide;
     const last = side.at(-1);
     let grown: number;
     if (last?.type === "stream" && last.name === name) {
@@ -123,7 +129,7 @@ export class Outputs {
       side.push(piece);
       grown = Math.max(piece.text.length, PIECE_COST_CHARS);
     }
-    if (!inTail) {
+    if (side === this.#head) {
       this.#headChars += grown;
       this.#splitHead();
     } else this.#tailChars += grown;
@@ -173,7 +179,7 @@ export class Outputs {
     this.#tail = kept;
   }
 
-  #addDisplay(event: Extract<ExecutionEvent, { type: "display" | "result" | "error" }>): void {
+  #addDisplay(event: Shown): void {
     const chars = charsOf(event.type === "error" ? event : event.data);
     if (this.#displays >= this.#limits.displays || this.#displayChars + chars > this.#limits.displayChars) {
       this.#droppedDisplays += 1;
@@ -181,11 +187,7 @@ export class Outputs {
     }
     this.#displays += 1;
     this.#displayChars += chars;
-    this.#push(event);
-  }
-
-  #push(output: Output): void {
-    (this.#tail.length > 0 || this.#headChars >= this.#limits.sideChars ? this.#tail : this.#head).push({ ...output });
+    this.#newestSide.push({ ...event });
   }
 
   #update(displayId: string, data: MimeBundle): void {
