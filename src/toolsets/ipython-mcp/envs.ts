@@ -1,8 +1,8 @@
-import { realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import type { EnvironmentLook } from "../../kernels/kernel.ts";
 import type { ToolContext } from "../../tools/tool.ts";
+import { realPath } from "../real-path.ts";
 
 /** The meaning of `env`, and how it is shown. */
 export interface ChosenEnvironment {
@@ -20,7 +20,11 @@ export async function chooseEnvironment(
   { sessions, options, signal, progress }: ToolContext,
 ): Promise<ChosenEnvironment> {
   const isPath = env?.includes("/") || env?.startsWith("~");
-  const folder = !env ? undefined : isPath ? resolvedPath(env) : join(options.envRoot, env);
+  const folder = !env
+    ? undefined
+    : isPath
+      ? realPath(resolve(env.replace(/^~(?=$|[/\\])/, homedir())))
+      : join(options.envRoot, env);
   const label = !env ? "default" : isPath ? String(folder) : env;
   const look = await sessions.provider.environment?.(folder, { signal, progress });
   const chosen = { env: folder, label, python: look?.python ?? "" };
@@ -30,7 +34,7 @@ export async function chooseEnvironment(
 /** Compared without following symlinks: the interpreter of a venv links to the base Python. */
 export function isSameInterpreter(one: string, other: string): boolean {
   return (
-    one === other || join(realFolder(dirname(one)), basename(one)) === join(realFolder(dirname(other)), basename(other))
+    one === other || join(realPath(dirname(one)), basename(one)) === join(realPath(dirname(other)), basename(other))
   );
 }
 
@@ -59,18 +63,4 @@ function installHint({ kind, path, python }: EnvironmentLook): string {
   if (kind === "pixi" || /[/\\]\.pixi[/\\]envs[/\\]/.test(path)) return "pixi add ipykernel";
   if (kind === "conda") return `mamba install -p ${path} -c conda-forge ipykernel`;
   return `${python} -m pip install ipykernel`;
-}
-
-/** Absolute, with `~` expanded and symlinks resolved in the part that exists. */
-function resolvedPath(path: string): string {
-  return realFolder(resolve(path.replace(/^~(?=$|[/\\])/, homedir())));
-}
-
-function realFolder(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const above = dirname(path);
-    return above === path ? path : join(realFolder(above), basename(path));
-  }
 }

@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
-import { access, open, realpath, stat } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, sep } from "node:path";
+import { access, open, stat } from "node:fs/promises";
+import { isAbsolute, sep } from "node:path";
+import { realPath } from "../real-path.ts";
 import { baseName, isSensitive } from "./names.ts";
 import { ReportedError } from "./session.ts";
 import type { Own } from "./state-04.ts";
@@ -23,8 +24,8 @@ export async function findHostFile(
       "Files of the server's machine cannot be uploaded over HTTP unless it is started with --allowed-dir",
     );
   }
-  const path = await resolved(hostPath);
-  if (!(await isAllowed(path, own))) {
+  const path = realPath(hostPath);
+  if (!isAllowed(path, own)) {
     throw new ReportedError(`Path '${hostPath}' is outside allowed upload directories`);
   }
   if (isSensitive(path)) {
@@ -54,25 +55,8 @@ export async function readHostFile(path: string): Promise<Buffer> {
   }
 }
 
-async function isAllowed(
-  path: string,
-  { allowedDir, allowAll }: Pick<Own, "allowedDir" | "allowAll">,
-): Promise<boolean> {
+function isAllowed(path: string, { allowedDir, allowAll }: Pick<Own, "allowedDir" | "allowAll">): boolean {
   if (allowAll) return true;
-  for (const dir of allowedDir.length > 0 ? allowedDir : [process.cwd()]) {
-    const folder = await resolved(dir);
-    if (path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep)) return true;
-  }
-  return false;
-}
-
-/** Resolves symlinks in the part of the path that exists. */
-async function resolved(path: string): Promise<string> {
-  const plain = isAbsolute(path) ? path : join(process.cwd(), path);
-  try {
-    return await realpath(plain);
-  } catch {
-    const above = dirname(plain);
-    return above === plain ? plain : join(await resolved(above), basename(plain));
-  }
+  const folders = (allowedDir.length > 0 ? allowedDir : [process.cwd()]).map(realPath);
+  return folders.some((folder) => path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep));
 }
