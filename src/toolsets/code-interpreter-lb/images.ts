@@ -1,3 +1,5 @@
+import type { ExecutionEvent } from "../../execution.ts";
+import type { Kernel } from "../../kernels/kernel.ts";
 import type { SandboxReply } from "../../sandbox/protocol.ts";
 
 /** Limit of one image as base64. */
@@ -20,6 +22,18 @@ export function imageSetup(images: string[]): { setup?: string; problem?: string
     texts.push(text);
   }
   return { setup: loading(texts) };
+}
+
+/** Runs setup code, then the cell. Only a failure of the setup is visible, and the cell is skipped then. */
+export async function* afterSetup(
+  kernel: Kernel,
+  { setup, timeoutMs }: { setup: string; timeoutMs: number },
+  cell: () => AsyncIterable<ExecutionEvent>,
+): AsyncIterable<ExecutionEvent> {
+  const shown: ExecutionEvent[] = [];
+  for await (const event of kernel.execute(setup, { silent: true, timeoutMs })) shown.push(event);
+  const isFailure = shown.some((event) => event.type === "done" && event.status === "error");
+  yield* isFailure ? shown : cell();
 }
 
 /** Shows a failure to load an image without the setup code. */

@@ -9,8 +9,7 @@ import { NamedSessions } from "../named-sessions.ts";
 import { Shortened, wholeCell } from "../shown.ts";
 import { defineToolset } from "../toolset.ts";
 import { checkArguments } from "./arguments.ts";
-import { imageSetup, withoutSetupWords } from "./images.ts";
-import { afterSetup } from "./setup.ts";
+import { afterSetup, imageSetup, withoutSetupWords } from "./images.ts";
 
 const inputSchema = {
   type: "object",

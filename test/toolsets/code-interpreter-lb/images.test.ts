@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ExecutionEvent } from "../../../src/execution.ts";
-import { afterSetup } from "../../../src/toolsets/code-interpreter-lb/setup.ts";
+import { afterSetup } from "../../../src/toolsets/code-interpreter-lb/images.ts";
 import { createFakeKernel } from "../../support/fake-kernel.ts";
 
 async function run(setup: string): Promise<ExecutionEvent[]> {
