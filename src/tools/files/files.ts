@@ -8,7 +8,7 @@ import { defineTool, type Reply, type ToolContext } from "../tool.ts";
 import { fileUri } from "../uri.ts";
 import { refuseIfFull } from "./disk-quota.ts";
 import { editText } from "./edit-text.ts";
-import { decodeText, pageOf } from "./file-text.ts";
+import { decodeText, decodeUtf8, pageOf } from "./file-text.ts";
 import { keptOutput, pathArgument, refuseKeptOutputs } from "./kept-outputs.ts";
 
 /** Larger files are for cells: here the file is in memory, and a reply shows a few pages at most. */
@@ -126,7 +126,11 @@ const editFile = defineTool({
   async run({ session_id, path: given, old_text, new_text, replace_all = false }, context) {
     const session = await findOpenSession(session_id, context);
     const file = writablePath(given, session);
-    const before = decodeExactly((await session.workspace.read(file, { maxBytes: MAX_READ_BYTES })).bytes, file);
+    const before = decodeUtf8((await session.workspace.read(file, { maxBytes: MAX_READ_BYTES })).bytes);
+    if (before === undefined) {
+      const hint = "Change it in a cell, with the encoding it has.";
+      throw new CellwrightError("edit_failed", `\`${file}\` is not UTF-8 text.`, { hint });
+    }
     const { text, replaced } = editText(before, { oldText: old_text, newText: new_text, replaceAll: replace_all });
     const bytes = Buffer.from(text);
     await refuseIfFull(session.workspace, bytes.length, context.options);
@@ -172,14 +176,4 @@ function changed(
     text: `${verb} ${file} (${showBytes(bytes.length)}).${place ? ` On this machine: ${place}` : ""}`,
     links: [{ uri: fileUri(session.id, file), name: file, sizeBytes: bytes.length }],
   };
-}
-
-/** Strict UTF-8: an edit must not change any other byte. */
-function decodeExactly(bytes: Uint8Array, file: string): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch (cause) {
-    const hint = "Change it in a cell, with the encoding it has.";
-    throw new CellwrightError("edit_failed", `\`${file}\` is not UTF-8 text.`, { cause, hint });
-  }
 }

@@ -98,12 +98,3 @@ export async function isThere({ workspace }: Session, file: string): Promise<boo
     throw error;
   }
 }
-
-/** Undefined if the bytes are not UTF-8. */
-export function textOf(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
