@@ -13,51 +13,49 @@ export interface CellRecordsParts {
 }
 
 /** Saves a cell's record when it has ended. A full disk is reported in the reply, and stops nothing. */
-export class CellRecords {
-  readonly #parts: CellRecordsParts;
-
-  constructor(parts: CellRecordsParts) {
-    this.#parts = parts;
+export async function saveCell({ store, record, log }: CellRecordsParts, run: Run): Promise<void> {
+  try {
+    run.notices.push(...(await store.finish(record.id, run.snapshot())));
+  } catch (error) {
+    log.error(`session ${record.id}: cannot write its history`, error);
+    run.notices.push("The result could not be written to the session's history: the disk may be full.");
   }
+}
 
-  async save(run: Run): Promise<void> {
-    const { store, record, log } = this.#parts;
-    try {
-      run.notices.push(...(await store.finish(record.id, run.snapshot())));
-    } catch (error) {
-      log.error(`session ${record.id}: cannot write its history`, error);
-      run.notices.push("The result could not be written to the session's history: the disk may be full.");
-    }
+/** Returns the new mark of the workspace, if it could be scanned. */
+export async function noteChanges(
+  { workspace, record, log }: CellRecordsParts,
+  run: Run,
+  before: Mark,
+): Promise<Mark | undefined> {
+  try {
+    const { changes, complete, mark } = await workspace.changedSince(before);
+    run.files = changes;
+    if (!complete)
+      run.notices.push("The workspace has more than 10,000 files: the list of changed files is incomplete.");
+    return mark;
+  } catch (error) {
+    log.warn(`session ${record.id}: cannot scan the workspace`, error);
+    run.notices.push("The workspace could not be scanned for changed files.");
+    return undefined;
   }
+}
 
-  /** Returns the new mark of the workspace, if it could be scanned. */
-  async noteChanges(run: Run, before: Mark): Promise<Mark | undefined> {
-    const { workspace, record, log } = this.#parts;
-    try {
-      const { changes, complete, mark } = await workspace.changedSince(before);
-      run.files = changes;
-      if (!complete)
-        run.notices.push("The workspace has more than 10,000 files: the list of changed files is incomplete.");
-      return mark;
-    } catch (error) {
-      log.warn(`session ${record.id}: cannot scan the workspace`, error);
-      run.notices.push("The workspace could not be scanned for changed files.");
-      return undefined;
-    }
-  }
+/** A package that cannot be installed is the cell's failure, not the server's. */
+export async function couldNotRun(
+  parts: CellRecordsParts,
+  run: Run,
+  { message, hint }: CellwrightError,
+): Promise<void> {
+  run.add({ type: "error", name: "PackageError", message, traceback: [`PackageError: ${message} ${hint}`] });
+  run.notices.push("The cell was not run; variables are kept.");
+  await run.end("error");
+  await saveCell(parts, run);
+}
 
-  /** A package that cannot be installed is the cell's failure, not the server's. */
-  async couldNotRun(run: Run, { message, hint }: CellwrightError): Promise<void> {
-    run.add({ type: "error", name: "PackageError", message, traceback: [`PackageError: ${message} ${hint}`] });
-    run.notices.push("The cell was not run; variables are kept.");
-    await run.end("error");
-    await this.save(run);
-  }
-
-  async neverRan(run: Run): Promise<void> {
-    run.neverRan = true;
-    run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
-    await run.end(stopStatus(run.stopReason ?? "interrupted"));
-    if (run.journaled) await this.save(run);
-  }
+export async function neverRan(parts: CellRecordsParts, run: Run): Promise<void> {
+  run.neverRan = true;
+  run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
+  await run.end(stopStatus(run.stopReason ?? "interrupted"));
+  if (run.journaled) await saveCell(parts, run);
 }

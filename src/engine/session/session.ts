@@ -16,7 +16,7 @@ import type { Mark, Workspace } from "../../workspace/workspace.ts";
 import { FinishedRuns } from "../run/finished-runs.ts";
 import { type CellLabel, type LateOutput, LateOutputs } from "../run/late-outputs.ts";
 import { Run, type RunSource } from "../run/run.ts";
-import { CellRecords, type CellRecordsParts } from "./cell-records.ts";
+import { type CellRecordsParts, couldNotRun, neverRan, noteChanges, saveCell } from "./cell-records.ts";
 import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
 import { CellQueue, QueueTotal } from "./queue.ts";
 import { FRESH_KERNEL_NEXT, STOP_GRACE_MS, type StopReason, stopNotice, stopStatus } from "./stop.ts";
@@ -62,7 +62,6 @@ export class Session {
   #current: Turn | undefined;
   #stopping: Promise<void> | undefined;
   readonly #kernels: SessionKernels;
-  readonly #records: CellRecords;
   /** Unfinished runs and the newest ones. Older ones are in the history, so that their images take no memory. */
   #runs: Run[] = [];
   /** Finished runs whose records still get late output. */
@@ -76,7 +75,6 @@ export class Session {
   constructor(parts: SessionParts, losses?: Partial<Record<Language, string>>) {
     this.#parts = parts;
     this.#queue = new CellQueue(parts.record.id, parts.queued ?? new QueueTotal());
-    this.#records = new CellRecords(parts);
     const onDeath = (kernel: Kernel, reason: string) => this.#current?.lose(kernel, reason) ?? false;
     this.#kernels = new SessionKernels(parts, { session: this, onDeath, losses });
   }
@@ -153,7 +151,11 @@ export class Session {
       const run = this.#addRun(last);
       run.journaled = true;
       run.notices.push("Cellwright was restarted while this cell ran; the cell was not affected.");
-      this.#turns = this.#turns.then(() => this.#turn(run, (turn) => this.#resume(turn, adopted.kernel, cell.events)));
+      const resume = async (turn: Turn) => {
+        const mark = await this.#parts.workspace.mark();
+        await this.#follow(turn, { kernel: adopted.kernel, events: cell.events, mark });
+      };
+      this.#turns = this.#turns.then(() => this.#turn(run, resume));
     }
     return found.some((kernel) => kernel !== undefined);
   }
@@ -218,27 +220,26 @@ export class Session {
   /** Makes packages importable in this session, and starts its kernel if needed. Does not wait for a running cell. */
   async install(requirements: string[], options: InstallOptions): Promise<InstalledPackage[]> {
     this.#refuseIfClosed();
-    const kernel = this.#kernels.of("python").current ?? (await this.#kernelInTurn(options));
+    const slot = this.#kernels.of("python");
+    const kernel = slot.current ?? (await this.#inTurn(async () => slot.current ?? slot.start(options)));
     if (!kernel.install) throw new CellwrightError("not_supported", "This kernel cannot install packages.");
     return kernel.install(requirements, options);
-  }
-
-  #kernelInTurn(options: InstallOptions): Promise<Kernel> {
-    const held = this.#kernels.of("python");
-    const started = this.#turns.then(() => held.current ?? held.start(options));
-    this.#turns = started.then(
-      () => {},
-      () => {},
-    );
-    return started;
   }
 
   /** Starts and rebuilds the kernel unless one runs; the next cell reports the outcome. */
   async wake(): Promise<void> {
     this.#refuseIfClosed();
-    const woken = this.#turns.then(() => this.#kernels.wake(new AbortController().signal));
-    this.#turns = woken.catch(() => {});
-    await woken;
+    await this.#inTurn(() => this.#kernels.wake(new AbortController().signal));
+  }
+
+  /** Work between cells. If it fails, the next cell still gets its turn. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turns.then(work);
+    this.#turns = done.then(
+      () => {},
+      () => {},
+    );
+    return done;
   }
 
   /** Late output that no reply has shown yet. Taking it marks it as shown. */
@@ -269,9 +270,9 @@ export class Session {
     this.#current = turn;
     let settle = () => run.resolve();
     try {
-      await (run.stopReason && !run.journaled ? this.#records.neverRan(run) : work(turn));
+      await (run.stopReason && !run.journaled ? neverRan(this.#parts, run) : work(turn));
     } catch (error) {
-      if (run.stopReason && run.phase === "starting") await this.#records.neverRan(run);
+      if (run.stopReason && run.phase === "starting") await neverRan(this.#parts, run);
       else settle = () => run.reject(error);
     }
     turn.end();
@@ -300,8 +301,8 @@ export class Session {
     this.#parts.record.cells += 1;
     for (;;) {
       const obstacle = await this.#prepare(kernel, run, options);
-      if (obstacle) return this.#records.couldNotRun(run, obstacle);
-      if (run.stopReason) return this.#records.neverRan(run);
+      if (obstacle) return couldNotRun(this.#parts, run, obstacle);
+      if (run.stopReason) return neverRan(this.#parts, run);
       // The kernel may have died before the cell starts; then start another one.
       if (this.#kernels.of(run.language).current === kernel) break;
       kernel = await this.#kernelFor(run, options);
@@ -342,11 +343,6 @@ export class Session {
     }
   }
 
-  /** Follows the rest of a cell that a previous server process started. */
-  async #resume(turn: Turn, kernel: Kernel, events: AsyncIterable<ExecutionEvent>): Promise<void> {
-    await this.#follow(turn, { kernel, events, mark: await this.#parts.workspace.mark() });
-  }
-
   async #follow(turn: Turn, { kernel, events, mark, timeoutMs = this.#parts.defaultTimeoutMs }: CellInProgress) {
     const { run } = turn;
     const slackMs = kernel.ownTimeLimit?.slackMs ?? 0;
@@ -364,10 +360,10 @@ export class Session {
     turn.end();
     await closed;
     await this.#callGuest(run, "cellEnded");
-    const after = await this.#records.noteChanges(run, mark);
+    const after = await noteChanges(this.#parts, run, mark);
     if (run.files.length > 0) this.filesChanged(run.files.map(({ path }) => path));
     this.#mark = after;
-    await this.#records.save(run);
+    await saveCell(this.#parts, run);
     await this.#callGuest(run, "cellSaved");
     // What the guest wrote is not the next cell's.
     if (this.#parts.guest?.cellSaved) this.#mark = undefined;
@@ -421,7 +417,7 @@ export class Session {
   #releaseRuns(): void {
     const lateIds = this.#late.ids();
     for (const run of this.#finished.release()) {
-      if (lateIds.includes(run.id)) void this.#records.save(run);
+      if (lateIds.includes(run.id)) void saveCell(this.#parts, run);
     }
     this.#runs = this.#runs.filter((run) => this.holds(run));
   }
@@ -429,7 +425,7 @@ export class Session {
   /** Adds late output to the records of the runs that are still in memory. */
   async #saveLate(): Promise<void> {
     const runs = this.#late.ids().flatMap((id) => this.#finished.get(id) ?? []);
-    await Promise.all(runs.map((run) => this.#records.save(run)));
+    await Promise.all(runs.map((run) => saveCell(this.#parts, run)));
   }
 
   #refuseIfClosed(): void {
