@@ -22,6 +22,11 @@ export function option<T>(spec: OptionSpec<T>): OptionSpec<T> {
   return spec;
 }
 
+/** An option without a default. */
+export function optional<T>(spec: Omit<OptionSpec<T | undefined>, "default">): OptionSpec<T | undefined> {
+  return { ...spec, default: undefined };
+}
+
 /** Options by name. */
 // biome-ignore lint/suspicious/noExplicitAny: a table holds settings of all types; `OptionValues` has each one's own.
 export type OptionTable = Record<string, OptionSpec<any>>;

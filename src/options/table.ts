@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { logLevels } from "../log.ts";
-import { option } from "./spec.ts";
+import { option, optional } from "./spec.ts";
 import { choice, choices, decimal, duration, flag, integer, list, text } from "./types.ts";
 
 /** Other systems whose tools can be offered; each is a folder of src/toolsets, with its own options. */
@@ -26,11 +26,10 @@ export const table = {
     type: choice(["auto", "wasm", "local", "jupyter", "pool"]),
     default: "auto",
   }),
-  env: option<string | undefined>({
+  env: optional({
     group: "Kernels",
     help: "Default Python environment: a name or a path (default: the managed one).",
     type: text("NAME"),
-    default: undefined,
     trusted: true,
   }),
   envRoot: option({
@@ -74,11 +73,10 @@ export const table = {
     type: integer(128, 4096, "MB"),
     default: 1024,
   }),
-  cpus: option<number | undefined>({
+  cpus: optional({
     group: "Kernels",
     help: "CPU limit of one session (default: all CPUs).",
     type: decimal(0.1, 1024, "COUNT"),
-    default: undefined,
   }),
   pids: option({
     group: "Kernels",
@@ -113,11 +111,10 @@ export const table = {
     repeatable: true,
     trusted: true,
   }),
-  jupyterToken: option<string | undefined>({
+  jupyterToken: optional({
     group: "Remote kernels",
     help: "Token of the Jupyter servers, or @FILE with one `URL TOKEN` line per server.",
     type: text("TOKEN|@FILE"),
-    default: undefined,
     aliases: { env: ["JUPYTER_TOKEN"] },
     secret: true,
   }),
@@ -129,11 +126,10 @@ export const table = {
     repeatable: true,
     trusted: true,
   }),
-  poolToken: option<string | undefined>({
+  poolToken: optional({
     group: "Remote kernels",
     help: "Bearer token of the sandboxes (default for sandboxes on this machine: the one that `cellwright pool` keeps in the data folder).",
     type: text("TOKEN"),
-    default: undefined,
     secret: true,
   }),
   coolDown: option({
@@ -143,11 +139,10 @@ export const table = {
     default: 30_000,
   }),
 
-  workspace: option<string | undefined>({
+  workspace: optional({
     group: "Permissions",
     help: "One of your folders as the workspace of all sessions. Cellwright never deletes anything in it. Without an OS sandbox, WASM needs a folder without symbolic links.",
     type: text("DIR"),
-    default: undefined,
     trusted: true,
   }),
   allowRead: option({
@@ -197,25 +192,22 @@ export const table = {
     type: flag(),
     default: false,
   }),
-  packageDir: option<string | undefined>({
+  packageDir: optional({
     group: "Packages",
     help: "Folder of wheels, searched before the package index.",
     type: text("DIR"),
-    default: undefined,
     trusted: true,
   }),
-  pyodideBaseUrl: option<string | undefined>({
+  pyodideBaseUrl: optional({
     group: "Packages",
     help: "Base URL of Pyodide's distribution (default: its CDN).",
     type: text("URL"),
-    default: undefined,
     trusted: true,
   }),
-  packageIndex: option<string | undefined>({
+  packageIndex: optional({
     group: "Packages",
     help: "Package index (default: PIP_INDEX_URL, UV_DEFAULT_INDEX, or pip's configuration).",
     type: text("URL"),
-    default: undefined,
     trusted: true,
     secret: true,
   }),
@@ -251,19 +243,17 @@ export const table = {
     default: defaultDataDir(),
     shownDefault: "the data folder of the operating system",
   }),
-  filesDir: option<string | undefined>({
+  filesDir: optional({
     group: "Sessions",
     help: "The only folder that import_file and export_file can access (default: over stdio the working directory, over HTTP none).",
     type: text("DIR"),
-    default: undefined,
     trusted: true,
   }),
 
-  toolset: option<ToolsetName | undefined>({
+  toolset: optional({
     group: "Tools",
     help: "Offer the tools of another system instead; `--toolset NAME --help` shows its options.",
     type: choice(toolsetNames),
-    default: undefined,
   }),
   caps: option({
     group: "Tools",
@@ -320,11 +310,10 @@ export const table = {
     type: choice(logLevels),
     default: "warn",
   }),
-  envFile: option<string | undefined>({
+  envFile: optional({
     group: "Program",
     help: "File of CELLWRIGHT_… lines with settings.",
     type: text("FILE"),
-    default: undefined,
     trusted: true,
   }),
 };

@@ -46,7 +46,7 @@ export function integer(min: number, max: number, placeholder: string): OptionTy
   };
 }
 
-export function decimal(min: number, max: number, placeholder: string): OptionType<number | undefined> {
+export function decimal(min: number, max: number, placeholder: string): OptionType<number> {
   return {
     placeholder,
     parse(value) {

@@ -1,10 +1,4 @@
-import {
-  charsOf as charsKept,
-  type ExecutionEvent,
-  type MimeBundle,
-  type Output,
-  type Shown,
-} from "../../execution.ts";
+import { charsOf, type ExecutionEvent, type MimeBundle, type Output, type Shown } from "../../execution.ts";
 import type { Spill } from "../../store/store.ts";
 import { resolveCarriageReturns } from "./carriage-returns.ts";
 
@@ -91,7 +85,7 @@ export class Outputs {
 
   /** Approximate memory use. */
   get chars(): number {
-    return [...this.#head, ...this.#tail].reduce((sum, output) => sum + charsKept(output), 0);
+    return [...this.#head, ...this.#tail].reduce((sum, output) => sum + charsOf(output), 0);
   }
 
   get droppedDisplays(): number {
@@ -180,7 +174,7 @@ export class Outputs {
   }
 
   #addDisplay(event: Shown): void {
-    const chars = charsOf(event.type === "error" ? event : event.data);
+    const chars = encodedChars(event.type === "error" ? event : event.data);
     if (this.#displays >= this.#limits.displays || this.#displayChars + chars > this.#limits.displayChars) {
       this.#droppedDisplays += 1;
       return;
@@ -198,7 +192,7 @@ export class Outputs {
     if (shown.length === 0) this.#addDisplay({ type: "display", data, displayId });
     for (const output of shown) {
       if (output.type !== "display") continue;
-      const grown = charsOf(data) - charsOf(output.data);
+      const grown = encodedChars(data) - encodedChars(output.data);
       if (this.#displayChars + grown > this.#limits.displayChars) {
         this.#droppedDisplays += 1;
         continue;
@@ -241,7 +235,7 @@ function appendText(output: StreamOutput, text: string): void {
 }
 
 /** Approximate size of a MIME bundle or a similar object, including its keys. */
-function charsOf(data: object): number {
+function encodedChars(data: object): number {
   let chars = 0;
   for (const [key, value] of Object.entries(data)) {
     chars += key.length + KEY_CHARS;

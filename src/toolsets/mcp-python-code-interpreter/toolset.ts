@@ -3,7 +3,7 @@ import type { Run } from "../../engine/run/run.ts";
 import type { Session } from "../../engine/session/session.ts";
 import { CellwrightError } from "../../errors.ts";
 import type { Execution, FileChange } from "../../execution.ts";
-import { option } from "../../options/spec.ts";
+import { optional } from "../../options/spec.ts";
 import { text } from "../../options/types.ts";
 import { defineTool, type ExactReply, type ToolContext } from "../../tools/tool.ts";
 import { blocksAfter, errorOf, formLinks, restoreWarnings, Shortened, wholeCell } from "../shown.ts";
@@ -109,11 +109,10 @@ const clearSession = defineTool({
 export const toolset = defineToolset({
   name: "mcp-python-code-interpreter",
   options: {
-    notebooksFolder: option<string | undefined>({
+    notebooksFolder: optional({
       group: "Toolset",
       help: "Folder of the sessions and their files (default: in the data folder).",
       type: text("DIR"),
-      default: undefined,
       aliases: { env: ["NOTEBOOKS_FOLDER"] },
     }),
   },
