@@ -292,6 +292,8 @@ export class Sessions {
     await Promise.all(
       [...this.#open.values()].map(async (session) => {
         await session.close("shutdown");
+        // Whoever closes it at the same time also saves or deletes it.
+        if (this.#closing.has(session.id) || !this.#open.has(session.id)) return;
         if (this.#temporary.has(session)) await this.#config.store.forget(session.id);
         else await this.#saveAndRelease(session.record);
       }),

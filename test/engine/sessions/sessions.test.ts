@@ -164,6 +164,17 @@ describe("sessions", () => {
     expect(Buffer.from((await closed.workspace.read("a.txt", { maxBytes: 10 })).bytes).toString()).toBe("hello");
   });
 
+  test.each([{ temporary: true }, { deleteFiles: true }])(
+    "that are deleted during the shutdown stay deleted, %j",
+    async (how) => {
+      const { sessions, store } = start();
+      const session = await sessions.create("ann", how);
+      await session.execute("print a").finished;
+      await Promise.all([sessions.close(session, how), sessions.dispose()]);
+      expect(await store.sessions()).toEqual([]);
+    },
+  );
+
   test("take over a kernel that was made ready for them, one use each", async () => {
     const slots: WarmSlot[] = [];
     const { sessions } = start({ warm: 2, provider: { ...createFakeProvider(), warm: (slot) => slots.push(slot) } });
