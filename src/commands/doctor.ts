@@ -32,21 +32,16 @@ async function checkNode(): Promise<Finding[]> {
 }
 
 async function checkDataDir({ dataDir }: Options): Promise<Finding[]> {
+  const what = "Data folder";
   try {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
     await access(dataDir, constants.W_OK);
     const { bavail, bsize } = await statfs(dataDir);
     const freeGb = (bavail * bsize) / 1e9;
     const detail = `${dataDir}, ${freeGb.toFixed(1)} GB free`;
-    return [{ ok: freeGb > 0.2, what: "Data folder", detail: freeGb > 0.2 ? detail : `${detail}: free some space` }];
+    return [{ ok: freeGb > 0.2, what, detail: freeGb > 0.2 ? detail : `${detail}: free some space` }];
   } catch (error) {
-    return [
-      {
-        ok: false,
-        what: "Data folder",
-        detail: `${dataDir}: ${(error as Error).message}. Choose another with --data-dir`,
-      },
-    ];
+    return [{ ok: false, what, detail: `${dataDir}: ${(error as Error).message}. Choose another with --data-dir` }];
   }
 }
 

@@ -24,7 +24,7 @@ export async function stdio(given: Options, toolset?: Toolset): Promise<number> 
 }
 
 /** A local client may use paths, and files in its working directory, unless that is the root folder. */
-export function forOneClient(options: Options, workingDir: string): Options {
+function forOneClient(options: Options, workingDir: string): Options {
   const filesDir = workingDir === parse(workingDir).root ? undefined : workingDir;
   return { ...options, allowEnvPaths: true, filesDir: options.filesDir ?? filesDir };
 }

@@ -38,7 +38,7 @@ export async function follow(
   }
 }
 
-export function progressOf(run: Run): string {
+function progressOf(run: Run): string {
   const elapsed = showDuration(run.elapsedMs);
   if (run.phase === "queued") return `${elapsed} · queued behind another cell`;
   if (run.phase === "starting") return `${elapsed} · ${run.startMessage || "starting the kernel"}`;

@@ -112,14 +112,15 @@ const s13 = {
   what: "upload_file_path of a served toolset: files below the server's working directory",
   async probe() {
     for (const path of [join(process.cwd(), "package.json"), "/etc/passwd", "/proc/self/environ"]) {
-      const found = await findHostFile(path, { own: { allowedDir: [], allowAll: false }, local: false });
-      expect("error" in found && found.error.includes("--allowed-dir"), `${path}: ${q(found)}`);
+      const find = findHostFile(path, { own: { allowedDir: [], allowAll: false }, local: false });
+      const found = await find.catch((error) => ({ refusal: error.message }));
+      expect(typeof found === "object" && found.refusal.includes("--allowed-dir"), `${path}: ${q(found)}`);
     }
   },
   async control() {
     const path = join(process.cwd(), "package.json");
     const found = await findHostFile(path, { own: { allowedDir: [], allowAll: false }, local: true });
-    proves("path" in found && found.path === path, q(found));
+    proves(found === path, q(found));
     return "a client on this machine may";
   },
 };

@@ -6,10 +6,10 @@ import { findOpenSession, sessionArgument } from "../session-argument.ts";
 import { table } from "../table.ts";
 import { defineTool, type Reply, type ToolContext } from "../tool.ts";
 import { fileUri } from "../uri.ts";
-import { refuseIfFull } from "./disk-quota.ts";
 import { editText } from "./edit-text.ts";
 import { decodeText, decodeUtf8, pageOf } from "./file-text.ts";
 import { keptOutput, pathArgument, refuseKeptOutputs } from "./kept-outputs.ts";
+import { saveFile } from "./save-file.ts";
 
 /** Larger files are for cells: here the file is in memory, and a reply shows a few pages at most. */
 const MAX_READ_BYTES = 64 * 1024 * 1024;
@@ -104,8 +104,7 @@ const writeFile = defineTool({
     if (encoding === "base64" && bytes.toString("base64") !== content) {
       throw new CellwrightError("invalid_input", "content is not valid base64.");
     }
-    await refuseIfFull(session.workspace, bytes.length, context.options);
-    const { created } = await session.workspace.write(file, bytes);
+    const { created } = await saveFile(session, file, bytes, context.options);
     return changed(session, file, { verb: created ? "Created" : "Replaced", bytes, context });
   },
 });
@@ -133,8 +132,7 @@ const editFile = defineTool({
     }
     const { text, replaced } = editText(before, { oldText: old_text, newText: new_text, replaceAll: replace_all });
     const bytes = Buffer.from(text);
-    await refuseIfFull(session.workspace, bytes.length, context.options);
-    await session.workspace.write(file, bytes);
+    await saveFile(session, file, bytes, context.options);
     const verb = replaced === 1 ? "Replaced 1 occurrence in" : `Replaced ${replaced} occurrences in`;
     return changed(session, file, { verb, bytes, context });
   },
@@ -169,7 +167,6 @@ function changed(
   file: string,
   { verb, bytes, context }: { verb: string; bytes: Uint8Array; context: ToolContext },
 ): Reply {
-  session.filesChanged([file]);
   const place = context.local ? session.workspace.hostPath?.(file) : undefined;
   return {
     type: "text",

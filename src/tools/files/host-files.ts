@@ -7,8 +7,8 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { findOpenSession, sessionArgument } from "../session-argument.ts";
 import { defineTool, type ToolContext } from "../tool.ts";
 import { fileUri } from "../uri.ts";
-import { refuseIfFull } from "./disk-quota.ts";
 import { keptOutput, pathArgument, refuseKeptOutputs } from "./kept-outputs.ts";
+import { saveFile } from "./save-file.ts";
 import { secretName } from "./secret-names.ts";
 
 /** The file is copied through memory. */
@@ -36,9 +36,7 @@ const importFile = defineTool({
     const maxBytes = Math.min(MAX_BYTES, context.options.diskMb * 1024 * 1024);
     const { bytes } = await asHostFile(host_path, hostFiles.read(hostPath, { maxBytes }));
     if (!overwrite) await refuseIfThere(session.workspace, file);
-    await refuseIfFull(session.workspace, bytes.length, context.options);
-    await session.workspace.write(file, bytes);
-    session.filesChanged([file]);
+    await saveFile(session, file, bytes, context.options);
     return {
       type: "text",
       text: `Copied ${shownPlace(hostFiles, hostPath, context)} to ${file} (${showBytes(bytes.length)}).`,

@@ -37,7 +37,7 @@ async function behindLink(workspace: Workspace, entry: FileEntry): Promise<FileE
   }
 }
 
-export function showSize(bytes: number): string {
+function showSize(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   return bytes < 1024 ** 2 ? `${tenths(bytes, 1024)} KB` : `${tenths(bytes, 1024 ** 2)} MB`;
 }

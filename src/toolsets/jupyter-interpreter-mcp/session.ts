@@ -10,7 +10,7 @@ export class ReportedError extends Error {
   override name = "ReportedError";
 }
 
-export const META_FILE = "session_meta.json";
+const META_FILE = "session_meta.json";
 const MAX_META_BYTES = 100_000;
 const uuids = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -42,14 +42,9 @@ async function takeOver(id: string, { sessions, store, owner }: ResourceContext0
 export async function restoreAll(context: ResourceContext04): Promise<void> {
   const { sessions, owner } = context;
   const known = (await sessions.list(owner)).filter(({ record }) => !record.endedAt).map(({ record }) => record.id);
-  const left =
-    (
-      await sessions.provider
-        .parentFolder?.("")
-        .list("")
-        .catch(() => undefined)
-    )?.entries ?? [];
-  const folders = left.filter(({ kind, path }) => kind === "folder" && uuids.test(path)).map(({ path }) => path);
+  const parent = sessions.provider.parentFolder?.("");
+  const { entries = [] } = (await parent?.list("").catch(() => undefined)) ?? {};
+  const folders = entries.filter(({ kind, path }) => kind === "folder" && uuids.test(path)).map(({ path }) => path);
   for (const id of new Set([...known, ...folders])) {
     const session = await findSession(id, context).catch(() => undefined);
     await session?.wake().catch(() => {});

@@ -1,10 +1,19 @@
+import type { Session } from "../../engine/session/session.ts";
 import { CellwrightError } from "../../errors.ts";
 import type { Options } from "../../options/options.ts";
 import { showBytes } from "../../render/text/amounts.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 
+/** Writes a file of a session as a tool does: within the quota, and announced. */
+export async function saveFile(session: Session, path: string, bytes: Uint8Array, options: Options) {
+  await refuseIfFull(session.workspace, bytes.length, options);
+  const written = await session.workspace.write(path, bytes);
+  session.filesChanged([path]);
+  return written;
+}
+
 /** Applies the quota of `--disk-mb` to file tools, as it applies to cells. */
-export async function refuseIfFull(workspace: Workspace, bytes: number, { diskMb }: Options): Promise<void> {
+async function refuseIfFull(workspace: Workspace, bytes: number, { diskMb }: Options): Promise<void> {
   const { totalBytes } = await workspace.changedSince({ files: new Map(), complete: true });
   if (totalBytes + bytes <= diskMb * 1024 * 1024) return;
   throw new CellwrightError(
