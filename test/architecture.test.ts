@@ -68,22 +68,32 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
   packages: { files: ["packages/"], imports: ["reach", "process", "words"] },
   isolation: { files: ["isolation/"], imports: ["reach", "process", "contracts", "options", "words"] },
   stores: { files: ["store/"], imports: ["process", "contracts", "options", "words"] },
-  workspaces: { files: ["workspace/"], imports: ["paths", "reach", "contracts", "options", "words"] },
+  workspaces: { files: ["workspace/"], imports: ["folders", "paths", "reach", "contracts", "options", "words"] },
   /** Shared by local and remote workspaces. */
   paths: {
-    files: ["path", "mime", "entry", "compare", "refusals", "system-error"].map((name) => `workspace/${name}.ts`),
+    files: ["path", "mime", "entry", "compare", "refusals"].map((name) => `workspace/${name}.ts`),
     imports: ["contracts", "words"],
   },
 
-  process: { files: ["process/"], imports: ["reach", "words"] },
+  process: { files: ["process/"], imports: ["folders", "reach", "words"] },
+  /** Folders that are opened without following a symlink, and what is done in them. */
+  folders: { files: ["folders/"], imports: ["words"] },
   /** Which files code can change, and which names host programs obey. */
   reach: { files: ["reach/"], imports: ["words"] },
   options: { files: ["options/"], imports: ["words"] },
   contracts: { files: ["kernels/kernel.ts", "store/store.ts", "workspace/workspace.ts"], imports: ["words"] },
   words: {
-    files: ["execution", "errors", "json-text", "log", "nearest", "own-token", "semaphore", "version"].map(
-      (name) => `${name}.ts`,
-    ),
+    files: [
+      "execution",
+      "errors",
+      "json-text",
+      "log",
+      "nearest",
+      "own-token",
+      "semaphore",
+      "system-error",
+      "version",
+    ].map((name) => `${name}.ts`),
     imports: [],
   },
 };

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isAlive, pidNamespace, startTimeOf } from "../process/process-life.ts";
-import { ifExists, systemCode } from "./system-error.ts";
+import { failedWith, ifExists } from "../system-error.ts";
 
 /** The holder of a claim: one store in one process. Two stores in one process are two claimants. */
 export interface Claimant {
@@ -119,7 +119,7 @@ async function create(folder: string, generation: number, claimant: Claimant): P
     await link(temporary, lockPath(folder, generation));
     return true;
   } catch (error) {
-    if (systemCode(error) === "EEXIST" || systemCode(error) === "ENOENT") return false;
+    if (failedWith(error, "EEXIST", "ENOENT")) return false;
     throw error;
   } finally {
     if (temporary) await rm(temporary, { force: true });

@@ -2,13 +2,13 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
+import { ifExists, writing } from "../system-error.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
 import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
 import { extractLargeParts, type LargePart, restoreLargeParts } from "./large-parts.ts";
 import { lost } from "./lost.ts";
 import type { PastCell, SessionRecord } from "./store.ts";
-import { ifExists, writing } from "./system-error.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
 export class DiskSession {

@@ -5,12 +5,12 @@ import { CellwrightError } from "../errors.ts";
 import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
 import { removeFolder } from "../process/remove-folder.ts";
+import { writing } from "../system-error.ts";
 import { blobUri, isSessionId, mimeTypeOf, parseBlobUri } from "./blob-name.ts";
 import { type Claimant, claim, holder, REFRESH_MS, refresh, release, thisClaimant } from "./claim.ts";
 import { DiskSession } from "./disk-session.ts";
 import { FileSpill } from "./spill.ts";
 import type { Blob, PastCell, SessionRecord, Spill, Store } from "./store.ts";
-import { writing } from "./system-error.ts";
 
 /** Limit of concurrent reads: fast enough, and leaves file descriptors to others. */
 const READ_AT_ONCE = 32;

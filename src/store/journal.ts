@@ -1,9 +1,9 @@
 import { statSync, writeSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import type { Execution } from "../execution.ts";
+import { ifExists } from "../system-error.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import type { LargePart } from "./large-parts.ts";
-import { ifExists } from "./system-error.ts";
 
 /** A line of the journal, after the header. */
 export interface JournalRecord {

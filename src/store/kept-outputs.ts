@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { ifExists, writing } from "../system-error.ts";
 import { blobName } from "./blob-name.ts";
-import { ifExists, writing } from "./system-error.ts";
 
 const BLOCK_BYTES = 4096;
 /** One cell's full text may take this fraction of the limit, so that it does not evict everything else. */

@@ -1,7 +1,7 @@
 import { CellwrightError } from "../errors.ts";
 import { nearest } from "../nearest.ts";
+import { failedWith } from "../system-error.ts";
 import { shown } from "./path.ts";
-import { failedWith } from "./system-error.ts";
 
 /** Error messages shared by all workspaces, local and remote. */
 

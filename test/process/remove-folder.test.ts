@@ -26,3 +26,13 @@ test("nothing is removed through a link, and a missing folder is ignored", async
   expect(existsSync(join(base, "link"))).toBe(false);
   expect(existsSync(join(kept, "file"))).toBe(true);
 });
+
+test("two may remove the same folder at the same time", async () => {
+  const folder = join(base, "twice");
+  for (let deep = folder, level = 0; level < 300; level += 1, deep = join(deep, "d")) {
+    mkdirSync(deep, { recursive: true });
+    writeFileSync(join(deep, "file"), "x");
+  }
+  await Promise.all([removeFolder(folder), removeFolder(folder)]);
+  expect(existsSync(folder)).toBe(false);
+});

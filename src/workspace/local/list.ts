@@ -1,10 +1,10 @@
 import type { BigIntStats } from "node:fs";
+import { entries as entriesOf, type Folder, lstatIn, type Name } from "../../folders/folder.ts";
+import { isTemporary } from "../../folders/temporary.ts";
+import { failedWith } from "../../system-error.ts";
 import { entryOf } from "../entry.ts";
 import { MAX_DEPTH } from "../path.ts";
-import { failedWith } from "../system-error.ts";
 import type { FileEntry } from "../workspace.ts";
-import { entries as entriesOf, type Folder, lstatIn, type Name } from "./folder.ts";
-import { isTemporary } from "./temporary.ts";
 
 /** Names sorted at most per folder. A listing of a larger one starts with the names that the disk returns first. */
 const MAX_SORTED = 10_000;

@@ -1,9 +1,9 @@
 import { type BigIntStats, mkdirSync, readlinkSync } from "node:fs";
 import type { CellwrightError } from "../../errors.ts";
+import { at, entries, type Folder, lstatIn, type OpenFolder } from "../../folders/folder.ts";
+import { failedWith } from "../../system-error.ts";
 import { MAX_DEPTH, namesOf, outside } from "../path.ts";
 import { explain, missing } from "../refusals.ts";
-import { failedWith } from "../system-error.ts";
-import { at, entries, type Folder, lstatIn, type OpenFolder } from "./folder.ts";
 import type { ProtectedPaths } from "./protected-paths.ts";
 
 /** A resolved path: a name in a folder that is held open. The name is `.` for the workspace itself. */

@@ -1,9 +1,9 @@
 import { type BigIntStats, lstatSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { CellwrightError } from "../../errors.ts";
+import { type Folder, lstatIn } from "../../folders/folder.ts";
 import { foldName } from "../../reach/obeyed.ts";
 import { shown } from "../path.ts";
-import { type Folder, lstatIn } from "./folder.ts";
 
 /** Paths in a workspace that must not be changed through it. Evaluated again for each change. */
 export interface Protected {

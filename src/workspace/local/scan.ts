@@ -1,10 +1,10 @@
 import type { BigIntStats } from "node:fs";
 import { setImmediate } from "node:timers/promises";
+import { entries, type Folder, lstatIn, type Name } from "../../folders/folder.ts";
+import { isTemporary } from "../../folders/temporary.ts";
+import { failedWith } from "../../system-error.ts";
 import { MAX_DEPTH } from "../path.ts";
-import { failedWith } from "../system-error.ts";
 import type { Mark } from "../workspace.ts";
-import { entries, type Folder, lstatIn, type Name } from "./folder.ts";
-import { isTemporary } from "./temporary.ts";
 
 /** Entries scanned after every cell: about 50 ms of work, and more than most projects have. */
 export const MAX_ENTRIES = 10_000;

@@ -1,11 +1,11 @@
 import { close as closeCallback, constants, fchmodSync, openSync, renameSync, rmSync, writeFile } from "node:fs";
 import { promisify } from "node:util";
 import { CellwrightError } from "../../errors.ts";
+import { at } from "../../folders/folder.ts";
+import { temporaryName } from "../../folders/temporary.ts";
 import { shown } from "../path.ts";
-import { at } from "./folder.ts";
 import type { OpenedPath } from "./open.ts";
 import { requireRegularFile } from "./read.ts";
-import { temporaryName } from "./temporary.ts";
 
 const writeAll = promisify(writeFile) as (fd: number, bytes: Uint8Array) => Promise<void>;
 const close = promisify(closeCallback);

@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { holdFolder } from "../../../src/workspace/local/held-folder.ts";
-import { verifyFolder } from "../../../src/workspace/local/verified-folder.ts";
+import { holdFolder } from "../../../src/folders/held-folder.ts";
+import { verifyFolder } from "../../../src/folders/verified-folder.ts";
 import { openLocalWorkspace } from "../../../src/workspace/local/workspace.ts";
 import { testPlanted } from "../../contracts/planted.ts";
 import { testWorkspace } from "../../contracts/workspace.ts";

@@ -11,10 +11,10 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { OpenFolder } from "../../../src/folders/folder.ts";
+import { holdFolder } from "../../../src/folders/held-folder.ts";
+import { verifyFolder } from "../../../src/folders/verified-folder.ts";
 import { protectedRoots } from "../../../src/isolation/protected/protected-roots.ts";
-import type { OpenFolder } from "../../../src/workspace/local/folder.ts";
-import { holdFolder } from "../../../src/workspace/local/held-folder.ts";
-import { verifyFolder } from "../../../src/workspace/local/verified-folder.ts";
 import { openLocalWorkspace } from "../../../src/workspace/local/workspace.ts";
 import type { Workspace } from "../../../src/workspace/workspace.ts";
 
