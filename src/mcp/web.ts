@@ -1,4 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream } from "node:stream/web";
 
 /** Converts to a web Request for the SDK, without the body, which is parsed already. */
 export function toWebRequest(request: IncomingMessage, signal?: AbortSignal): Request {
@@ -16,32 +19,10 @@ export async function writeWebResponse(web: Response, response: ServerResponse):
   if (!web.body) return void response.end();
   // A stream's first event may take long; headers tell the client that the request was accepted.
   response.flushHeaders();
-  const reader = web.body.getReader();
-  const gone = () => void reader.cancel().catch(() => {});
-  response.once("close", gone);
-  if (response.destroyed) gone();
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      if (!response.write(value)) await drained(response);
-    }
+    await pipeline(Readable.fromWeb(web.body as ReadableStream), response, { end: false });
   } catch {
-    // The stream was aborted on the server side; the client keeps what it received.
+    // The client is gone, or the stream was aborted here, and the client keeps what it received.
   }
-  response.off("close", gone);
   response.end();
-}
-
-function drained(response: ServerResponse): Promise<void> {
-  if (response.destroyed) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = () => {
-      response.off("drain", done);
-      response.off("close", done);
-      resolve();
-    };
-    response.on("drain", done);
-    response.on("close", done);
-  });
 }
