@@ -101,17 +101,11 @@ function passOnOutput(
   { logLevel, log }: { logLevel: LoggingLevel | undefined; log: Log },
 ): ToolContext["printed"] {
   if (logLevel !== "debug" && logLevel !== "info") return undefined;
-  let left = LOGGED_CHARS;
-  return (stream, text) => {
-    if (left <= 0) return;
-    left -= text.length;
-    const data =
-      left > 0
-        ? text
-        : `${text.slice(0, left + text.length)}\n[log limit reached; the reply has the rest of the output]\n`;
-    const params = { level: "info" as const, logger: stream, data };
-    request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
-  };
+  const send = createLogSender(request, log);
+  return (stream, text) =>
+    send({ level: "info", logger: stream }, text, (room) => {
+      return `${text.slice(0, room)}\n[log limit reached; the reply has the rest of the output]\n`;
+    });
 }
 
 /** By ascending severity. */
@@ -122,12 +116,22 @@ function passOnMessages(
   { logLevel, log }: { logLevel: LoggingLevel | undefined; log: Log },
 ): ToolContext["tell"] {
   if (logLevel === undefined) return () => {};
-  let left = LOGGED_CHARS;
+  const send = createLogSender(request, log);
   return (level, text) => {
-    if (levels.indexOf(level) < levels.indexOf(logLevel) || left <= 0) return;
+    if (levels.indexOf(level) < levels.indexOf(logLevel)) return;
+    send({ level }, text, () => "[log limit reached for this call]");
+  };
+}
+
+/** Sends a call's log messages up to the limit. `lastOf` is sent instead of the text that reaches it. */
+function createLogSender(request: ServerContext["mcpReq"], log: Log) {
+  let left = LOGGED_CHARS;
+  return (params: { level: LoggingLevel; logger?: string }, text: string, lastOf: (room: number) => string): void => {
+    if (left <= 0) return;
+    const data = text.length < left ? text : lastOf(left);
     left -= text.length;
-    const data = left > 0 ? text : "[log limit reached for this call]";
-    const params = { level, data };
-    request.notify({ method: "notifications/message", params }).catch((error) => log.debug(`no log message: ${error}`));
+    request
+      .notify({ method: "notifications/message", params: { ...params, data } })
+      .catch((error) => log.debug(`no log message: ${error}`));
   };
 }

@@ -13,7 +13,7 @@ export async function writeInstructions({
   sessions: Sessions;
   options: Options;
 }): Promise<string> {
-  const kernels = await listKernels(sessions);
+  const kernels = await listKernels(sessions, KERNEL_LIST_MS);
   const python = kernels.find(({ language }) => language === "python");
   const files = options.caps.includes("files");
   const isPool = python?.provider === "pool";
@@ -49,13 +49,9 @@ function describeWasm({ packages, noInstall }: Options): string {
     : `${code} ${there}; packages that a cell imports are installed before it runs, if they support WebAssembly.`;
 }
 
-/** The default kernel comes first. */
-async function listKernels(sessions: Sessions): Promise<KernelInfo[]> {
-  try {
-    return await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS));
-  } catch {
-    return [];
-  }
+/** Without starting any; the default kernel comes first. Empty if the provider does not answer in time. */
+export function listKernels(sessions: Sessions, timeoutMs: number): Promise<KernelInfo[]> {
+  return sessions.provider.list(AbortSignal.timeout(timeoutMs)).catch(() => []);
 }
 
 function hasBash(kernels: KernelInfo[]): boolean {

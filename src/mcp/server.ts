@@ -14,7 +14,7 @@ import type { Tool } from "../tools/tool.ts";
 import type { Toolset } from "../toolsets/toolset.ts";
 import { type ArgumentsSchema, describeArguments } from "./arguments.ts";
 import { type CallParts, callTool } from "./calls.ts";
-import { writeInstructions } from "./instructions.ts";
+import { listKernels, writeInstructions } from "./instructions.ts";
 import { offerResources } from "./resources.ts";
 import { offerToolsetResources } from "./toolset-resources.ts";
 
@@ -135,9 +135,8 @@ function describeExactly(
   };
 }
 
-/** The kernel's description, without starting it. */
 async function kernelName({ sessions }: ServerParts): Promise<string> {
-  const [kernel] = await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  const [kernel] = await listKernels(sessions, KERNEL_LIST_MS);
   return kernel?.description ?? "Python";
 }
 
