@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { answerJson } from "./answer.ts";
 import { refuse } from "./refuse.ts";
 
 /** `GET /healthz`, for liveness checks. Reveals nothing else, so it needs no token. */
@@ -7,11 +8,6 @@ export function health(request: IncomingMessage, response: ServerResponse): void
     refuse(response, 405, "Only GET is allowed here.", { headers: { allow: "GET, HEAD" } });
     return;
   }
-  const body = '{"status":"ok"}';
-  response.writeHead(200, {
-    "content-type": "application/json",
-    "content-length": body.length,
-    "cache-control": "no-store",
-  });
-  response.end(request.method === "HEAD" ? undefined : body);
+  // Node leaves out the body of an answer to HEAD.
+  answerJson(response, 200, { status: "ok" });
 }
