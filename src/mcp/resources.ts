@@ -11,6 +11,7 @@ import type { FileWatcher, Sessions } from "../engine/sessions/sessions.ts";
 import { CellwrightError } from "../errors.ts";
 import type { Backends } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
+import { utf8Text } from "../render/text/utf8.ts";
 import type { Blob, Store } from "../store/store.ts";
 import { fileUri, fileUriTemplate, parseFileUri } from "../tools/uri.ts";
 import { readStatus, STATUS_URI, statusResource } from "./status-resource.ts";
@@ -150,7 +151,7 @@ async function readFile(
   try {
     const session = await parts.sessions.get(owner, target.sessionId);
     const { bytes, mimeType } = await open(parts.store, session, target.path);
-    const text = isText(mimeType) ? decode(bytes) : undefined;
+    const text = isText(mimeType) ? utf8Text(bytes) : undefined;
     if (text !== undefined) return { contents: [{ uri, mimeType, text }] };
     return { contents: [{ uri, mimeType, blob: Buffer.from(bytes).toString("base64") }] };
   } catch (error) {
@@ -174,14 +175,6 @@ const textTypes = /^(text\/|application\/(json|xml|yaml|toml|sql|x-ndjson|x-sh|x
 
 function isText(mimeType: string): boolean {
   return textTypes.test(mimeType);
-}
-
-function decode(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 function canonical(uri: string): string {

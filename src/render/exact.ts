@@ -8,6 +8,7 @@ import { isShown, type Picture, showPictures } from "./pictures/pictures.ts";
 import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
 import { type Item, linkBlock } from "./sequence.ts";
 import { Text } from "./text/texts.ts";
+import { utf8Text } from "./text/utf8.ts";
 
 /** Limit of links to originals of scaled pictures. */
 const MAX_LINKS = 20;
@@ -62,18 +63,9 @@ function asItIs(picture: Picture | undefined): ContentBlock[] | undefined {
 }
 
 function resourceBlock({ uri, mimeType, bytes }: Extract<ExactBlock, { type: "resource" }>): ContentBlock {
-  const text = /^(text\/|application\/json)/.test(mimeType) ? textOf(bytes) : undefined;
+  const text = /^(text\/|application\/json)/.test(mimeType) ? utf8Text(bytes) : undefined;
   const body = text === undefined ? { blob: Buffer.from(bytes).toString("base64") } : { text };
   return { type: "resource", resource: { uri, mimeType, ...body } };
-}
-
-/** Undefined if the bytes are not UTF-8. */
-function textOf(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Size of a reply's files as base64. */

@@ -8,7 +8,7 @@ import type { Attachment } from "./bundle.ts";
 import { drawFigures } from "./figures/figures.ts";
 import { createKeep, type Keep } from "./kept.ts";
 import { type Picture, showPictures } from "./pictures/pictures.ts";
-import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
+import { type ContentBlock, fitted, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
 import { type Item, isFigure, linkBlock, type PlacedItem, place, sequenceOf } from "./sequence.ts";
 import { structuredExecution } from "./structured.ts";
 import { showBytes, showDuration } from "./text/amounts.ts";
@@ -52,18 +52,12 @@ export async function renderExecution(
   const texts = placed.filter((item) => item instanceof Text);
   const files = fileLinks(session.id, execution.files).map(linkBlock);
 
-  let budget = options.maxResultChars;
-  const forTexts = budget - closingText(facts, budget).length;
+  const forTexts = options.maxResultChars - closingText(facts, options.maxResultChars).length;
   await keepLong(texts, forTexts, openKeep);
-  let result = assemble();
   // A character takes up to three bytes, and structured replies contain the text twice.
-  while (jsonBytes(result) > MAX_REPLY_BYTES && budget > 1_000) {
-    budget = Math.floor(budget * 0.7);
-    result = assemble();
-  }
-  return result;
+  return fitted(options.maxResultChars, assemble);
 
-  function assemble(): ToolResult {
+  function assemble(budget: number): ToolResult {
     const closing = closingText(facts, budget);
     const content = [...blocksOf(placed, cutAll(texts, budget - closing.length)), ...files];
     addText(content, closing);

@@ -7,7 +7,7 @@ import type { Link, Reply } from "../tools/tool.ts";
 import { renderExact } from "./exact.ts";
 import { renderExecution } from "./execution.ts";
 import { showPictures } from "./pictures/pictures.ts";
-import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
+import { type ContentBlock, fitted, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
 import { linkBlock } from "./sequence.ts";
 import { cutText } from "./text/cut.ts";
 import { visible } from "./text/terminal.ts";
@@ -50,19 +50,15 @@ export function renderError(error: unknown, log: Log, explain?: (error: Error) =
 }
 
 function renderText(reply: Extract<Reply, { type: "text" }>, options: Options): ToolResult {
-  let budget = options.maxResultChars;
   const clean = visible(reply.text);
-  for (;;) {
+  const links = (reply.links ?? []).slice(0, MAX_LINKS).map(linkBlock);
+  return fitted(options.maxResultChars, (budget) => {
     const text = cutText(clean, budget);
-    const structuredContent = options.structured ? asObject(reply.data, text, budget) : undefined;
-    const links = (reply.links ?? []).slice(0, MAX_LINKS).map(linkBlock);
-    const result = {
-      content: [{ type: "text" as const, text }, ...links],
-      ...(structuredContent ? { structuredContent } : {}),
+    return {
+      content: [{ type: "text", text }, ...links],
+      ...(options.structured ? { structuredContent: asObject(reply.data, text, budget) } : {}),
     };
-    if (budget <= 1_000 || jsonBytes(result) <= MAX_REPLY_BYTES) return result;
-    budget = Math.floor(budget * 0.7);
-  }
+  });
 }
 
 /** Data that exceeds the text budget is replaced by the text. */

@@ -16,6 +16,14 @@ export interface ToolResult {
 /** Limit of a whole reply, in bytes of its JSON. Claude Desktop refuses more than 1 048 576 characters. */
 export const MAX_REPLY_BYTES = 1_000_000;
 
+/** The reply with the largest text budget that fits, from `maxChars` down. */
+export function fitted<Result>(maxChars: number, assemble: (budget: number) => Result): Result {
+  for (let budget = maxChars; ; budget = Math.floor(budget * 0.7)) {
+    const result = assemble(budget);
+    if (budget <= 1_000 || jsonBytes(result) <= MAX_REPLY_BYTES) return result;
+  }
+}
+
 export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? "");
 }

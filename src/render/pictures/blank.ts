@@ -1,21 +1,13 @@
-import { promisify } from "node:util";
-import { inflate } from "node:zlib";
-import { maxUnpackedBytes, pngPixels, readHeader } from "./header.ts";
-
-const unpack = promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate);
+import { inflateRows, pngPixels, readHeader } from "./header.ts";
 
 /** True if a PNG has one color or none: a page whose script waits for resources that it cannot load. */
 export async function isBlank(png: Buffer): Promise<boolean> {
   const pixels = pngPixels(png);
   const header = readHeader(png);
-  if (!pixels || !header) return true;
-  try {
-    const rows = await unpack(pixels.data, { maxOutputLength: maxUnpackedBytes(pixels) });
-    const rowBytes = header.decodedBytes / header.height;
-    return isOneColour(rows, rowBytes, Math.max(1, Math.floor((rowBytes - 1) / header.width)));
-  } catch {
-    return true;
-  }
+  const rows = pixels && (await inflateRows(pixels));
+  if (!rows || !header) return true;
+  const rowBytes = header.decodedBytes / header.height;
+  return isOneColour(rows, rowBytes, Math.max(1, Math.floor((rowBytes - 1) / header.width)));
 }
 
 /**

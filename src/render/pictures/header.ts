@@ -1,4 +1,5 @@
-import { crc32 } from "node:zlib";
+import { promisify } from "node:util";
+import { crc32, inflate } from "node:zlib";
 
 export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
 
@@ -115,6 +116,13 @@ export function pngPixels(bytes: Uint8Array): PngPixels | undefined {
     at = end;
   }
   return undefined;
+}
+
+const inflateAsync = promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate);
+
+/** The rows of a PNG, filtered. Undefined if they cannot be inflated or are larger than declared. */
+export function inflateRows(pixels: PngPixels): Promise<Buffer | undefined> {
+  return inflateAsync(pixels.data, { maxOutputLength: maxUnpackedBytes(pixels) }).catch(() => undefined);
 }
 
 /** Upper bound of the inflated size. Interlacing makes more, shorter rows, each with a filter byte. */

@@ -1,10 +1,8 @@
-import { promisify } from "node:util";
-import { inflate } from "node:zlib";
 import type { Link } from "../../tools/tool.ts";
 import type { ContentBlock } from "../result.ts";
 import { showBytes } from "../text/amounts.ts";
 import { shareOut } from "../text/cut.ts";
-import { maxUnpackedBytes, type PictureHeader, pngPixels, readHeader } from "./header.ts";
+import { inflateRows, type PictureHeader, pngPixels, readHeader } from "./header.ts";
 import { createScaler, type Scaler } from "./scaler.ts";
 
 /** The longest side that models use; their APIs scale larger pictures down. */
@@ -163,16 +161,10 @@ function imageBlock(bytes: Uint8Array, mimeType: string): ShownPicture["block"] 
   return { type: "image", data: Buffer.from(bytes).toString("base64"), mimeType };
 }
 
-const inflateAsync = promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate);
-
 /** Model APIs refuse a whole conversation for one picture that they cannot decode, so even small ones are checked. */
 async function isSound(bytes: Uint8Array): Promise<boolean> {
   const pixels = pngPixels(bytes);
   if (!pixels) return false;
-  try {
-    const unpacked = await inflateAsync(pixels.data, { maxOutputLength: maxUnpackedBytes(pixels) });
-    return pixels.interlaced || unpacked.length === pixels.expectedBytes;
-  } catch {
-    return false;
-  }
+  const rows = await inflateRows(pixels);
+  return rows !== undefined && (pixels.interlaced || rows.length === pixels.expectedBytes);
 }

@@ -25,7 +25,7 @@ export function cutText(
   maxChars: number,
   { gaps = [], headShare = 0.5, where }: CutOptions = {},
 ): string {
-  const whole = withGaps(text, gaps, 0, text.length, where);
+  const whole = withGaps(text, gaps, where);
   if (whole.length <= maxChars) return whole;
   const missing = text.length + gaps.reduce((sum, gap) => sum + gap.chars, 0);
   const room = maxChars - mark(missing, where).length;
@@ -71,18 +71,18 @@ export function shareOut(needs: number[], total: number): number[] {
 }
 
 /** The head of a text, without splitting a surrogate pair. */
-export function sliceHead(text: string, chars: number): string {
+function sliceHead(text: string, chars: number): string {
   return text.slice(0, chars - (splitsCharacter(text, chars) ? 1 : 0));
 }
 
-function withGaps(text: string, gaps: Gap[], from: number, to: number, where?: string): string {
+function withGaps(text: string, gaps: Gap[], where?: string): string {
   let shown = "";
-  let at = from;
+  let at = 0;
   for (const gap of gaps) {
     shown += text.slice(at, gap.at) + mark(gap.chars, where);
     at = gap.at;
   }
-  return shown + text.slice(at, to);
+  return shown + text.slice(at);
 }
 
 function headEnd(text: string, at: number): number {
