@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { CellwrightError } from "../errors.ts";
 import { findProgram, helperEnv } from "../process/programs.ts";
+import { decoded } from "./index-page.ts";
 
 const run = promisify(execFile);
 
@@ -39,14 +40,6 @@ export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | u
     if (fallback) return indexAddress(fallback, "pip's default");
   }
   return undefined;
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }
 
 /** Splits an index URL from `origin`. The error does not contain the URL: it may hold a password. */

@@ -66,7 +66,8 @@ function targetOf(address: string, from: string): URL | undefined {
   return url && ["http:", "https:"].includes(url.protocol) ? url : undefined;
 }
 
-function decoded(part: string): string {
+/** A percent-encoded part of a URL; unchanged if its encoding is invalid. */
+export function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {

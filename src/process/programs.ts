@@ -17,16 +17,12 @@ export function keepProgramsFrom(reach: CodeReach): void {
  */
 export function findProgram(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const names = process.platform === "win32" ? [`${name}.exe`, `${name}.bat`] : [name];
-  const folders = foldersOf(env.PATH);
-  return folders
-    .flatMap((folder) => names.map((each) => join(folder, each)))
-    .find((path) => isProgram(path) && isSafe(path));
+  return candidates(names, env).find((path) => isProgram(path) && isSafe(path));
 }
 
 /** All matches, in PATH order. */
 export function findPrograms(names: string[], env: NodeJS.ProcessEnv = process.env): string[] {
-  const found = foldersOf(env.PATH).flatMap((folder) => names.map((name) => join(folder, name)));
-  return [...new Set(found)].filter((path) => isProgram(path) && isSafe(path));
+  return [...new Set(candidates(names, env))].filter((path) => isProgram(path) && isSafe(path));
 }
 
 /** PATH for child processes: without folders that code can write. */
@@ -58,6 +54,10 @@ const helpful = new RegExp(
   ].join("|")})$`,
   "i",
 );
+
+function candidates(names: string[], env: NodeJS.ProcessEnv): string[] {
+  return foldersOf(env.PATH).flatMap((folder) => names.map((name) => join(folder, name)));
+}
 
 function foldersOf(path = ""): string[] {
   return path.split(delimiter).filter((folder) => isAbsolute(folder));

@@ -38,9 +38,8 @@ export async function thisClaimant(): Promise<Claimant> {
 export async function claim(folder: string, claimant: Claimant): Promise<boolean> {
   for (;;) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const top = Math.max(0, ...(await generations(folder)));
+    const { top, lock } = await newest(folder);
     if (top > 0) {
-      const lock = await readLock(folder, top);
       if (!lock) continue;
       if (lock.token === claimant.token && !lock.released) return true;
       if (await isHeld(lock, claimant)) return false;
@@ -60,9 +59,8 @@ export async function claim(folder: string, claimant: Claimant): Promise<boolean
 /** The other claimant that holds the folder. */
 export async function holder(folder: string, claimant: Claimant): Promise<Claimant | undefined> {
   for (;;) {
-    const top = Math.max(0, ...(await generations(folder)));
+    const { top, lock } = await newest(folder);
     if (top === 0) return undefined;
-    const lock = await readLock(folder, top);
     if (!lock) continue;
     return lock.token !== claimant.token && (await isHeld(lock, claimant)) ? lock : undefined;
   }
@@ -70,8 +68,7 @@ export async function holder(folder: string, claimant: Claimant): Promise<Claima
 
 /** Renews the lease. False if the claimant has lost the folder. */
 export async function refresh(folder: string, claimant: Claimant): Promise<boolean> {
-  const top = Math.max(0, ...(await generations(folder)));
-  const lock = top > 0 ? await readLock(folder, top) : undefined;
+  const { top, lock } = await newest(folder);
   if (lock?.token !== claimant.token) return false;
   const now = new Date();
   await utimes(lockPath(folder, top), now, now);
@@ -80,8 +77,7 @@ export async function refresh(folder: string, claimant: Claimant): Promise<boole
 
 /** Releases the claim, if the claimant has it. The file stays, marked, so that its number is not reused. */
 export async function release(folder: string, claimant: Claimant): Promise<void> {
-  const top = Math.max(0, ...(await generations(folder)));
-  const lock = top > 0 ? await readLock(folder, top) : undefined;
+  const { top, lock } = await newest(folder);
   if (!lock || lock.token !== claimant.token || lock.released) return;
   const temporary = await writeTemporary(folder, { ...claimant, released: true });
   await rename(temporary, lockPath(folder, top));
@@ -91,6 +87,12 @@ async function isHeld(lock: Lock, claimant: Claimant): Promise<boolean> {
   if (lock.released) return false;
   if (lock.place !== claimant.place) return Date.now() - lock.seenMs < SILENCE_MS;
   return isAlive(lock.pid, lock.start);
+}
+
+/** The highest generation, 0 without any, and its lock. */
+async function newest(folder: string): Promise<{ top: number; lock: Lock | undefined }> {
+  const top = Math.max(0, ...(await generations(folder)));
+  return { top, lock: top > 0 ? await readLock(folder, top) : undefined };
 }
 
 async function generations(folder: string): Promise<number[]> {

@@ -7,8 +7,7 @@ import { checkFormat, FORMAT } from "./format.ts";
 import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
 import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
 import { extractLargeParts, type LargePart, restoreLargeParts } from "./large-parts.ts";
-import { lost } from "./lost.ts";
-import type { PastCell, SessionRecord } from "./store.ts";
+import { LOST_NOTICE, type PastCell, type SessionRecord } from "./store.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
 export class DiskSession {
@@ -164,4 +163,9 @@ interface JournaledCell {
   large: LargePart[];
   /** Its process is gone and did not record its end. */
   isLost: boolean;
+}
+
+/** A cell whose end was never recorded. */
+export function lost(execution: Execution): Execution {
+  return { ...execution, status: "kernel_died", notices: [...execution.notices, LOST_NOTICE] };
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Execution } from "../../src/execution.ts";
 import { removeFolder } from "../../src/process/remove-folder.ts";
 import { blobName, blobUri, mimeTypeOf, parseBlobUri } from "../../src/store/blob-name.ts";
-import { lost } from "../../src/store/lost.ts";
+import { lost } from "../../src/store/disk-session.ts";
 import { characterEnd } from "../../src/store/spill.ts";
 import type { SessionRecord, Spill, Store } from "../../src/store/store.ts";
 
