@@ -93,6 +93,7 @@ const parts: Record<string, { files: string[]; imports: string[] }> = {
       "semaphore",
       "system-error",
       "version",
+      "within",
     ].map((name) => `${name}.ts`),
     imports: [],
   },

@@ -18,12 +18,8 @@ interface Message {
   sessionId?: string;
 }
 
-export type DevToolsEvent = (method: string, sessionId: string | undefined) => void;
-
 /** The DevTools protocol over two pipes: JSON, each message ended by a zero byte. */
 export class DevTools {
-  /** Called for events other than the end of a page, which is handled here. */
-  onEvent: DevToolsEvent = () => {};
   readonly #output: Writable;
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
@@ -89,7 +85,10 @@ export class DevTools {
     } else if (method === "Target.detachedFromTarget") {
       const gone = params?.sessionId;
       this.#rejectAll(new Error("the page is gone"), (waiting) => waiting.sessionId === gone);
-    } else if (method) this.onEvent(method, sessionId);
+    } else if (method === "Page.javascriptDialogOpening") {
+      // A dialog would wait for a person.
+      this.call("Page.handleJavaScriptDialog", { accept: false }, sessionId).catch(() => {});
+    }
   }
 
   #rejectAll(error: Error, concerns: (waiting: Waiting) => boolean): void {

@@ -1,5 +1,6 @@
 import type { Log } from "../log.ts";
 import type { Semaphore } from "../semaphore.ts";
+import { within } from "../within.ts";
 import { drawHtml, openHtmlPage } from "./html.ts";
 import type { Page } from "./page.ts";
 import { drawPlotly } from "./plotly.ts";
@@ -35,6 +36,7 @@ export interface DrawerParts {
 
 export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, done }: DrawerParts): FigureDrawer {
   const replyEndMs = performance.now() + limits.replyMs;
+  const leftMs = () => replyEndMs - performance.now();
   // Plotly figures of one reply are plain data of one session, so they share a page. Each HTML page gets its own.
   let plotlyPage: Promise<Page> | undefined;
   let plotlyBrowser: BrowserProcess | undefined;
@@ -75,15 +77,15 @@ export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, do
     let timedOut = false;
     let timer: NodeJS.Timeout | undefined;
     try {
-      const page = await before(opening, replyEndMs);
+      const page = await within(leftMs(), opening);
       if (!page) throw new Error("the browser did not open a page in time");
-      const leftMs = Math.min(limits.figureMs, replyEndMs - performance.now());
+      const drawMs = Math.min(limits.figureMs, leftMs());
       timer = setTimeout(() => {
         timedOut = true;
         void page.close().catch(() => {});
-      }, leftMs);
+      }, drawMs);
       const result = await act(page).catch((error) => {
-        throw timedOut ? new Error(`it took more than ${Math.round(leftMs / 1000)} s`) : error;
+        throw timedOut ? new Error(`it took more than ${Math.round(drawMs / 1000)} s`) : error;
       });
       shouldClose = close;
       return result;
@@ -97,7 +99,7 @@ export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, do
     async draw(figure) {
       if (figure.type === "html" && figure.html.length > MAX_HTML_CHARS) return undefined;
       const acquiring = pageSlots.acquire();
-      const release = await before(acquiring, replyEndMs);
+      const release = await within(leftMs(), acquiring);
       if (!release) void acquiring.then((release) => release());
       else return drawInSlot(figure).finally(release);
     },
@@ -110,10 +112,10 @@ export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, do
   };
 
   async function drawInSlot(figure: Figure): Promise<DrawnFigure | undefined> {
-    for (let tries = 0; tries < 2 && !isClosed && performance.now() < replyEndMs; tries += 1) {
-      const browser = await before(
+    for (let tries = 0; tries < 2 && !isClosed && leftMs() > 0; tries += 1) {
+      const browser = await within(
+        leftMs(),
         running().catch(() => undefined),
-        replyEndMs,
       );
       if (!browser) return undefined;
       const watching = browser.watch();
@@ -128,18 +130,5 @@ export function openDrawer({ log, limits, pageSlots, running, takePlotlyPage, do
       }
     }
     return undefined;
-  }
-}
-
-/** Undefined if it takes longer. */
-async function before<Value>(promise: Promise<Value>, endMs: number): Promise<Value | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), Math.max(0, endMs - performance.now()));
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -25,7 +25,7 @@ export interface DrawnPage {
 }
 
 /** Scripts are enabled only for pages that contain any. */
-export function hasScripts(html: string): boolean {
+function hasScripts(html: string): boolean {
   return /<script[\s>]/i.test(html);
 }
 

@@ -86,7 +86,7 @@ export function planLaunch(program: string, sandbox: BrowserSandbox): Launch {
 }
 
 /** What a browser can access: programs and libraries, fonts, its own memory. None of the user's files. */
-export function browserJail(program: string, isolation: Isolation): Jail {
+function browserJail(program: string, isolation: Isolation): Jail {
   const own = dirname(realpathSync(program));
   const system = ["/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/fonts", "/etc/ld.so.cache", "/etc/alternatives"];
   const readOnly = [...system, ...(own.startsWith("/usr/") ? [] : [own])].filter((path) => existsSync(path));

@@ -90,11 +90,6 @@ function follow(
     killGroup(child);
   };
   const devtools = new DevTools({ output, input }, (why) => kill(`it was ended: ${why}`));
-  // A dialog would wait for a person.
-  devtools.onEvent = (method, sessionId) => {
-    if (method !== "Page.javascriptDialogOpening") return;
-    devtools.call("Page.handleJavaScriptDialog", { accept: false }, sessionId).catch(() => {});
-  };
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr = (stderr + text).slice(-MAX_STDERR_CHARS);
   });

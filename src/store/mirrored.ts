@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Execution } from "../execution.ts";
 import type { Log } from "../log.ts";
+import { within } from "../within.ts";
 import { isSessionId } from "./blob-name.ts";
 import { Pushes } from "./pushes.ts";
 import type { Mirror, PastCell, SessionRecord, Spill, Store } from "./store.ts";
@@ -202,18 +203,5 @@ class MirroredStore implements Store {
     } finally {
       await this.#store.release(sessionId);
     }
-  }
-}
-
-/** Undefined on timeout; the work continues. */
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), timeoutMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

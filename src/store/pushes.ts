@@ -1,5 +1,6 @@
 import { CellwrightError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { within } from "../within.ts";
 
 interface Turns {
   running: Promise<void>;
@@ -51,9 +52,7 @@ export class Pushes {
   /** Waits for running pushes. Failures are not logged any more: the mirror may be shutting down, too. */
   async end(timeoutMs: number): Promise<void> {
     this.#isEnding = true;
-    const all = Promise.all([...this.#turns.keys()].map((id) => this.settled(id)));
-    const late = new Promise((resolve) => setTimeout(resolve, timeoutMs).unref());
-    await Promise.race([all, late]);
+    await within(timeoutMs, Promise.all([...this.#turns.keys()].map((id) => this.settled(id))));
   }
 
   #begin(sessionId: string): Promise<void> {
