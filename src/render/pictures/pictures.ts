@@ -98,10 +98,8 @@ async function prepareSvg(svg: Buffer, { shown, scaler }: { shown: boolean; scal
   if (svg.length > MAX_SVG_BYTES) return { bytes: svg, svg, note: `${facts}, too large to show` };
   const drawn = await scaler.draw({ svg, maxSide: MAX_SIDE });
   if (!drawn) return { bytes: svg, svg, note: `${facts}, which could not be drawn` };
-  return {
-    ...(await prepareImage({ bytes: Buffer.from(drawn.bytes), mimeType: "image/png" }, { shown, scaler })),
-    svg,
-  };
+  const picture = { bytes: Buffer.from(drawn.bytes), mimeType: drawn.mimeType };
+  return { ...(await prepareImage(picture, { shown, scaler })), svg };
 }
 
 async function prepareImage(

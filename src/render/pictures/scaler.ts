@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
+import { doJob, type PictureJob } from "./job.ts";
 import type { ScaledPicture, ScaleJob } from "./scale.ts";
-import type { DrawJob, DrawnPicture } from "./svg.ts";
+import type { DrawJob } from "./svg.ts";
 import { svgEngine } from "./svg-engine.ts";
 
 /**
@@ -14,14 +15,12 @@ const DEADLINE_MS = 30_000;
 /** Heap of the worker, without pixels, which are not on the heap. */
 const WORKER_HEAP_MB = 256;
 
-export type PictureJob = ({ type: "scale" } & ScaleJob) | ({ type: "draw" } & DrawJob);
-
 /** Scales the pictures of one reply and draws its SVGs, one after another. */
 export interface Scaler {
   /** Undefined if the picture cannot be decoded or scaled to fit, or after the deadline. Never rejects. */
   scale(job: ScaleJob): Promise<ScaledPicture | undefined>;
   /** Undefined if it cannot be drawn, or after the deadline. Never rejects. */
-  draw(job: Omit<DrawJob, "engine">): Promise<DrawnPicture | undefined>;
+  draw(job: Omit<DrawJob, "engine">): Promise<ScaledPicture | undefined>;
   close(): Promise<void>;
 }
 
@@ -34,18 +33,18 @@ export function createScaler({ deadlineMs = DEADLINE_MS, workerUrl = compiledWor
   let worker: Worker | undefined;
   let deadline: number | undefined;
 
-  async function work(job: PictureJob): Promise<ScaledPicture | DrawnPicture | undefined> {
+  async function work(job: PictureJob): Promise<ScaledPicture | undefined> {
     deadline ??= performance.now() + deadlineMs;
     if (performance.now() >= deadline) return undefined;
-    if (!existsSync(fileURLToPath(workerUrl))) return workHere(job);
+    if (!existsSync(fileURLToPath(workerUrl))) return doJob(job);
     worker ??= startWorker(workerUrl);
     return ask(worker, job, deadline - performance.now());
   }
 
   async function ask(running: Worker, job: PictureJob, leftMs: number) {
-    const answer = await new Promise<{ picture?: ScaledPicture | DrawnPicture } | undefined>((resolve) => {
+    const answer = await new Promise<{ picture?: ScaledPicture } | undefined>((resolve) => {
       const timer = setTimeout(() => settle(undefined), leftMs);
-      const settle = (value: { picture?: ScaledPicture | DrawnPicture } | undefined) => {
+      const settle = (value: { picture?: ScaledPicture } | undefined) => {
         clearTimeout(timer);
         running.off("message", settle).off("exit", gone).off("error", gone);
         resolve(value);
@@ -64,23 +63,15 @@ export function createScaler({ deadlineMs = DEADLINE_MS, workerUrl = compiledWor
 
   // The cause does not help the reader; the reply says that the picture is not shown.
   return {
-    scale: (job) => work({ type: "scale", ...job }).catch(() => undefined) as Promise<ScaledPicture | undefined>,
-    async draw(job) {
-      try {
-        return (await work({ type: "draw", ...job, engine: await svgEngine() })) as DrawnPicture | undefined;
-      } catch {
-        return undefined;
-      }
-    },
+    scale: (job) => work({ type: "scale", ...job }).catch(() => undefined),
+    draw: (job) =>
+      svgEngine()
+        .then((engine) => work({ type: "draw", ...job, engine }))
+        .catch(() => undefined),
     async close() {
       await worker?.terminate();
     },
   };
-}
-
-async function workHere(job: PictureJob): Promise<ScaledPicture | DrawnPicture | undefined> {
-  if (job.type === "draw") return (await import("./svg.ts")).drawSvg(job);
-  return (await import("./scale.ts")).scalePicture(job);
 }
 
 const compiledWorker = new URL("./worker.js", import.meta.url);

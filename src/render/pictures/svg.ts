@@ -1,20 +1,13 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type InitInput, initWasm, Resvg } from "@resvg/resvg-wasm";
+import type { ScaledPicture } from "./scale.ts";
 import type { SvgEngine } from "./svg-engine.ts";
 
 export interface DrawJob {
   svg: Uint8Array;
   maxSide: number;
   engine: SvgEngine;
-}
-
-export interface DrawnPicture {
-  /** PNG. */
-  bytes: Uint8Array;
-  /** Size that the SVG declares. */
-  width: number;
-  height: number;
 }
 
 /** Small drawings are enlarged, without loss, to this side length, by at most `MAX_ZOOM`. */
@@ -28,7 +21,7 @@ let fonts: ReturnType<typeof readFonts> | undefined;
  * Draws an SVG on white. External references are not loaded. Throws if it cannot be drawn; after a `RuntimeError` this
  * thread cannot draw any more.
  */
-export async function drawSvg({ svg, maxSide, engine }: DrawJob): Promise<DrawnPicture> {
+export async function drawSvg({ svg, maxSide, engine }: DrawJob): Promise<ScaledPicture> {
   ready ??= initWasm(engine as InitInput);
   await ready;
   const page = withNamespaces(new TextDecoder().decode(svg));
@@ -42,10 +35,10 @@ export async function drawSvg({ svg, maxSide, engine }: DrawJob): Promise<DrawnP
   const resvg = open(page, fitTo);
   // Not freed after an error: a trapped WebAssembly instance would throw again and hide the cause.
   const image = resvg.render();
-  const bytes = image.asPng();
+  const picture = { bytes: image.asPng(), mimeType: "image/png" as const, width: image.width, height: image.height };
   image.free();
   resvg.free();
-  return { bytes, width, height };
+  return picture;
 }
 
 function measure(page: string): { width: number; height: number } {
