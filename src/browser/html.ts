@@ -1,12 +1,10 @@
-import { Page } from "./page.ts";
+import { MAX_SEEN_SIDE, Page } from "./page.ts";
 import type { BrowserProcess } from "./process.ts";
 
 const WIDTH = 800;
 /** Default height of a scripted page, which may depend on it. Static pages are measured. */
 const SCRIPTED_HEIGHT = 600;
 const TABLE_HEIGHT = 50;
-/** The longest side that models see; of a longer page, the beginning is shown. */
-const MAX_SIDE = 1_568;
 const MARGIN = 8;
 
 /** Scripts do not signal that they are done: a page is done when it has not changed for this long. */
@@ -43,8 +41,8 @@ export async function drawHtml(page: Page, html: string): Promise<DrawnPage> {
   await page.setContent(`${head}<style>html{background:#fff}</style>${style}${html}`);
   await page.evaluate(scripts ? settled : "document.fonts.ready.then(() => 0)");
   const size = await measure(page);
-  const width = Math.min(size.width, MAX_SIDE);
-  const height = Math.min(size.height, MAX_SIDE);
+  const width = Math.min(size.width, MAX_SEEN_SIDE);
+  const height = Math.min(size.height, MAX_SEEN_SIDE);
   const bytes = await page.screenshot({ x: 0, y: 0, width, height });
   return { bytes, ...(width < size.width || height < size.height ? { cutFrom: size } : {}) };
 }

@@ -3,6 +3,12 @@ import type { BrowserProcess } from "./process.ts";
 /** If a page does not close within this time, the browser is killed. A busy machine takes seconds. */
 const CLOSE_MS = 15_000;
 
+/**
+ * The longest side that models see, in pixels. A larger figure is scaled down to it; of a larger page, the beginning is
+ * shown.
+ */
+export const MAX_SEEN_SIDE = 1_568;
+
 export interface PageOptions {
   width: number;
   height: number;

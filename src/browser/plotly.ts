@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { outlinesFor } from "./maps.ts";
-import { Page } from "./page.ts";
+import { MAX_SEEN_SIDE, Page } from "./page.ts";
 import type { BrowserProcess } from "./process.ts";
 
 /** Plotly's own default. */
@@ -10,8 +10,6 @@ const HEIGHT = 500;
 /** Figures may ask for any size; these are the bounds. */
 const MIN_SIDE = 50;
 const MAX_SIDE = 8_000;
-/** The longest side that models see; a larger figure is scaled down to it. */
-const MAX_DRAWN_SIDE = 1_568;
 
 /** A page with plotly.js loaded. Loading takes far longer than drawing. */
 export async function openPlotlyPage(browser: BrowserProcess): Promise<Page> {
@@ -31,7 +29,7 @@ export async function drawPlotly(page: Page, figure: unknown): Promise<Buffer> {
   const { data, layout } = (figure ?? {}) as { data?: unknown; layout?: { width?: unknown; height?: unknown } };
   const width = side(layout?.width, WIDTH);
   const height = side(layout?.height, HEIGHT);
-  const scale = Math.min(1, MAX_DRAWN_SIDE / Math.max(width, height));
+  const scale = Math.min(1, MAX_SEEN_SIDE / Math.max(width, height));
   const wanted = { data, layout: { ...layout, width, height } };
   // As text that the page parses: an object literal in the script could set prototypes.
   const json = JSON.stringify(JSON.stringify(wanted));
