@@ -7,6 +7,7 @@ import { checkFormat, FORMAT } from "./format.ts";
 import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
 import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
 import { extractLargeParts, type LargePart, restoreLargeParts } from "./large-parts.ts";
+import { Serial } from "./serial.ts";
 import { LOST_NOTICE, type PastCell, type SessionRecord } from "./store.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
@@ -18,7 +19,7 @@ export class DiskSession {
   readonly #maxBytes: number;
   /** Started by this process and not finished: these are running, not lost. */
   readonly #running = new Set<string>();
-  #saving: Promise<unknown> = Promise.resolve();
+  readonly #saves = new Serial();
   #prepared: Promise<void> | undefined;
 
   /** `maxBytes`: limit for history and outputs together. */
@@ -57,11 +58,9 @@ export class DiskSession {
 
   save(record: SessionRecord): Promise<void> {
     const text = `${JSON.stringify({ format: FORMAT, ...record }, undefined, 2)}\n`;
-    const turn = this.#saving.then(() =>
+    return this.#saves.do(() =>
       writing("the session's record", () => replaceFile(this.#recordPath(), Buffer.from(text))),
     );
-    this.#saving = turn.catch(() => {});
-    return turn;
   }
 
   async begin(execution: Execution): Promise<void> {
@@ -108,7 +107,7 @@ export class DiskSession {
   /** Finishes all writes and closes the journal; a later write reopens it. */
   async close(): Promise<void> {
     this.#running.clear();
-    await this.#saving;
+    await this.#saves.done();
     await this.#journal.close();
   }
 
