@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { access, cp, mkdir, realpath, rename, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { cp, mkdir, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import type { Log } from "../../log.ts";
@@ -31,11 +32,7 @@ export async function createDenoDir(runDir: string, template: string | undefined
 /** Builds the template once, by running an idle kernel. Undefined if that failed: kernels then start slower. */
 export async function findTemplate(folder: string, launch: TemplateLaunch, log: Log): Promise<string | undefined> {
   const template = join(folder, templateName(launch));
-  const exists = await access(template).then(
-    () => true,
-    () => false,
-  );
-  if (exists) return template;
+  if (existsSync(template)) return template;
   const draft = join(folder, `rehearsal-${randomBytes(6).toString("hex")}`);
   try {
     const [denoDir, workspaceDir, siteDir] = ["deno", "workspace", "site"].map((name) => join(draft, name)) as [

@@ -1,7 +1,8 @@
 import { CellwrightError } from "../../errors.ts";
 import { withCompanions } from "../../packages/companions.ts";
+import { requirementsOf } from "../../packages/script-block.ts";
 import type { InstalledPackage, InstallOptions, Preparation, PrepareOptions } from "../kernel.ts";
-import { linkInto, type Packages, requirementsOf } from "./packages/packages.ts";
+import { linkInto, type Packages } from "./packages/packages.ts";
 
 export interface KernelPackagesParts {
   packages: Packages;

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** Resource use that a process reports about itself. */
 export interface Vitals {
@@ -36,8 +36,4 @@ export function findWorkerThread(pid: number): string | undefined {
     // The process is gone, or there is no `/proc`.
   }
   return undefined;
-}
-
-export function threadIsGone(folder: string): boolean {
-  return !existsSync(folder);
 }

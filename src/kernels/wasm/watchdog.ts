@@ -1,6 +1,7 @@
+import { existsSync } from "node:fs";
 import { diskUse, namelessBytes } from "../../isolation/limits/disk-use.ts";
 import { OLD_SPACE_MB } from "./launch.ts";
-import { findWorkerThread, readRssBytes, threadIsGone, type Vitals, writtenBytes } from "./vitals.ts";
+import { findWorkerThread, readRssBytes, type Vitals, writtenBytes } from "./vitals.ts";
 
 /** Check interval while a cell runs, or its leftovers write: a fast disk writes 30 MB in this time. */
 const BUSY_LOOK_MS = 100;
@@ -135,7 +136,7 @@ export class Watchdog {
     if (this.#watched.isHeldBack()) this.#heardAt = performance.now();
     if (performance.now() - this.#heardAt > NO_PULSE_MS) return NO_PULSE;
     if (this.#workerThread) {
-      if (!threadIsGone(this.#workerThread)) return undefined;
+      if (existsSync(this.#workerThread)) return undefined;
       this.#goneSince ??= performance.now();
       return performance.now() - this.#goneSince > DYING_MS ? SILENT_END : undefined;
     }

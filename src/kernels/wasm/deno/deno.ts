@@ -2,7 +2,6 @@
 
 interface DenoNamespace {
   readonly args: string[];
-  readonly version: { deno: string };
   readonly stdin: { readonly readable: AsyncIterable<Uint8Array> };
   readonly stdout: { write(bytes: Uint8Array): Promise<number> };
   memoryUsage(): { rss: number };

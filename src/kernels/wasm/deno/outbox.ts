@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { kinds, RECORD_HEADER_BYTES, type RingReader, type RingRecord } from "./ring.ts";
 
 /** Batch size, mostly one line of one stream: larger batches delay output, smaller ones cost a line per print. */
@@ -56,7 +57,7 @@ export class Outbox {
   }
 
   #textAsJson(pieces: Uint8Array[]): Uint8Array {
-    return this.#encoder.encode(JSON.stringify(this.#decoder.decode(joined(pieces))));
+    return this.#encoder.encode(JSON.stringify(this.#decoder.decode(Buffer.concat(pieces))));
   }
 
   #join(record: RingRecord): Uint8Array | undefined {
@@ -64,7 +65,7 @@ export class Outbox {
     this.#splitBytes += record.payload.length;
     if (this.#splitBytes > MAX_JOINED_BYTES) throw new Error("an event is too long");
     if (!record.last) return undefined;
-    const json = joined(this.#split);
+    const json = Buffer.concat(this.#split);
     this.#split = [];
     this.#splitBytes = 0;
     if (json.includes(NEWLINE)) throw new Error("an event is more than one line");
@@ -75,15 +76,4 @@ export class Outbox {
 function typeOf(kind: number): Parcel["type"] {
   for (const [type, number] of Object.entries(kinds)) if (number === kind) return type as Parcel["type"];
   throw new Error(`a record is of the unknown kind ${kind}`);
-}
-
-export function joined(pieces: Uint8Array[]): Uint8Array {
-  if (pieces.length === 1 && pieces[0]) return pieces[0];
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

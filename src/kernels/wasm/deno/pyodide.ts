@@ -1,13 +1,8 @@
 /** The parts of Pyodide and of Emscripten's file system that the host uses, including private ones. */
 
-export interface PyProxy {
-  destroy(): void;
-}
-
 export interface Pyodide {
-  version: string;
   FS: EmscriptenFs;
-  runPython(code: string, options?: { globals?: PyProxy; filename?: string }): unknown;
+  runPython(code: string): unknown;
   pyimport(name: string): unknown;
   /** Pyodide reads the first element, and then sets it to zero whatever its value was. */
   setInterruptBuffer(buffer: { 0: number } | undefined): void;
@@ -15,7 +10,7 @@ export interface Pyodide {
   setStdout(options: { write(bytes: Uint8Array): number }): void;
   setStderr(options: { write(bytes: Uint8Array): number }): void;
   makeMemorySnapshot(): Uint8Array;
-  _api: { config: { _loadSnapshot?: unknown }; on_fatal?: (error: unknown) => void };
+  _api: { config: { _loadSnapshot?: unknown } };
   _module: { LDSO: { loadedLibsByName: Record<string, unknown> } };
 }
 
@@ -33,35 +28,23 @@ export interface EmscriptenFs {
   mkdirTree(path: string): void;
   mount(type: NodeFs, options: { root: string }, at: string): void;
   chdir(path: string): void;
-  isDir(mode: number): boolean;
   open(path: string, flags: unknown, mode?: number): unknown;
   mkdir(path: string, mode?: number): unknown;
 }
 
 export interface NodeFs {
   tryFSOperation<T>(operation: () => T): T;
-  realPath(node: FsNode): string;
   node_ops: {
-    mknod(parent: FsNode, name: string, mode: number, dev: number): FsNode;
-    rename(node: FsNode, newParent: FsNode, newName: string): void;
-    unlink(parent: FsNode, name: string): void;
-    symlink(parent: FsNode, name: string, target: string): void;
-    setattr(node: FsNode, attributes: FsAttributes): void;
+    mknod(parent: unknown, name: string, mode: number, dev: number): unknown;
+    unlink(parent: unknown, name: string): void;
+    symlink(parent: unknown, name: string, target: string): void;
+    setattr(node: unknown, attributes: FsAttributes): void;
     statfs(path: string): unknown;
   };
   stream_ops: {
-    setattr(stream: FsStream, attributes: FsAttributes): void;
-    write(stream: FsStream, buffer: Uint8Array, offset: number, length: number, position?: number): number;
+    setattr(stream: unknown, attributes: FsAttributes): void;
+    write(stream: unknown, buffer: Uint8Array, offset: number, length: number, position?: number): number;
   };
-}
-
-export interface FsNode {
-  mount: { opts: { root?: string } };
-}
-
-export interface FsStream {
-  node: FsNode;
-  nfd: number;
 }
 
 export interface FsAttributes {

@@ -2,12 +2,13 @@
  * Main isolate of a kernel's process. Never runs user code. It owns stdin, stdout and the interrupt buffer, because a
  * worker cannot listen while it runs a synchronous cell.
  */
+import { Buffer } from "node:buffer";
 import process from "node:process";
 import { deno, startWorker } from "./deno.ts";
 import { type Command, parseCommand, type Report, type StartCommand } from "./frames.ts";
 import { InterruptSender } from "./interrupts.ts";
 import { LineSplitter } from "./lines.ts";
-import { joined, Outbox, type Parcel } from "./outbox.ts";
+import { Outbox, type Parcel } from "./outbox.ts";
 import { createRing, RingReader } from "./ring.ts";
 import type { WorkerCommand, WorkerStart, WorkerStarted } from "./worker.ts";
 
@@ -142,7 +143,7 @@ function report({ type, id, value }: Report): Promise<void> {
  */
 function send(parcels: (Omit<Parcel, "type"> & { type: Report["type"] })[]): Promise<void> {
   const pieces = parcels.flatMap(({ type, id, json }) => [encoder.encode(`\n${nonce} ${type} ${id} `), json, end]);
-  sending = sending.then(() => writeAll(joined(pieces)));
+  sending = sending.then(() => writeAll(Buffer.concat(pieces)));
   return sending;
 }
 

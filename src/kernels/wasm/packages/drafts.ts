@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../../log.ts";
@@ -45,11 +46,7 @@ export async function removeDeadDrafts(draftsDir: string, log: Log): Promise<voi
     const folder = join(draftsDir, name);
     const { mtimeMs } = await stat(folder).catch(() => ({ mtimeMs: Date.now() }));
     const owner = join(folder, "owner");
-    const hasOwner = await stat(owner).then(
-      () => true,
-      () => false,
-    );
-    if (hasOwner ? await isPresent(owner) : Date.now() - mtimeMs < NEW_MS) continue;
+    if (existsSync(owner) ? await isPresent(owner) : Date.now() - mtimeMs < NEW_MS) continue;
     log.debug(`removing ${folder}, whose builder is gone`);
     await rm(folder, { recursive: true, force: true }).catch((error) => log.warn(`could not remove ${folder}`, error));
   }

@@ -17,7 +17,6 @@ import { packageOf } from "./module-names.ts";
 import { announce } from "./presence.ts";
 import { type Caller, createSharedWork } from "./shared-work.ts";
 
-export { requirementsOf } from "../../../packages/script-block.ts";
 export type { Image } from "./image.ts";
 export { linkInto } from "./link.ts";
 

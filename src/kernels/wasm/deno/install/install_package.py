@@ -86,7 +86,7 @@ class WheelPackage(Package):
 
 
 class LockedPackage(Package):
-    """From Pyodide's distribution: its dependencies are in the lock, except those of extras."""
+    """From Pyodide's distribution, or an archive of shared libraries: dependencies are in the lock, except for extras."""
 
     def __init__(self, locked, data, source):
         super().__init__(locked["name"], locked["version"], source, locked["file_name"])
@@ -100,10 +100,6 @@ class LockedPackage(Package):
         metadata = metadata_of(self.name, self.data)
         own = {str(requirement) for requirement in _required(metadata, ())}
         return depends + [extra for extra in _required(metadata, extras) if str(extra) not in own]
-
-
-class LibraryPackage(LockedPackage):
-    """An archive of shared libraries that packages of the distribution share."""
 
 
 def metadata_of(name, data):

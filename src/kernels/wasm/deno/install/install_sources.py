@@ -8,7 +8,7 @@ import re
 from urllib.parse import urljoin
 
 from install_failure import Failure, NoConnection, Unreachable
-from install_package import LibraryPackage, LockedPackage, WheelPackage
+from install_package import LockedPackage, WheelPackage
 from micropip._vendored.mousebender.simple import from_project_details_html
 from micropip._vendored.packaging.src.packaging.requirements import Requirement
 from micropip._vendored.packaging.src.packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -49,8 +49,7 @@ class PackageSources:
             except Unreachable as error:
                 obstacle = str(error)
             else:
-                kind = LockedPackage if locked["file_name"].endswith(".whl") else LibraryPackage
-                return kind(locked, data, source)
+                return LockedPackage(locked, data, source)
         try:
             details = await self._index_details(name)
         except Unreachable as error:
