@@ -78,13 +78,15 @@ export function planLaunch(options: LaunchOptions): Launch {
   const supervisorFile = join(hostDir, sources.supervisorFile.slice(sources.hostDir.length));
   const env = denoEnv(denoDir);
   const args = [
-    ...runArgs([
-      ...[pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir, imageDir ?? []].flat(),
-      ...readable.map(({ root }) => root),
-    ]),
-    `--allow-write=${listed(workspaceDir)}`,
+    ...runArgs({
+      read: [
+        ...[pyodideDir, snapshotFile, hostDir, siteDir, workspaceDir, imageDir ?? []].flat(),
+        ...readable.map(({ root }) => root),
+      ],
+      write: [workspaceDir],
+    }),
     ...(readOnlyPaths.length > 0
-      ? [`--deny-write=${readOnlyPaths.map((path) => listed(join(workspaceDir, path))).join(",")}`]
+      ? [`--deny-write=${pathList(readOnlyPaths.map((path) => join(workspaceDir, path)))}`]
       : []),
     "--unstable-worker-options",
     `--v8-flags=${v8Flags(options.memoryMb)}`,
@@ -129,8 +131,8 @@ export function v8Flags(memoryMb: number): string {
   ].join(",");
 }
 
-/** Flags for Deno: no prompts, no downloads, no configuration. `read` lists all that it may read. */
-export function runArgs(read: string[]): string[] {
+/** Flags for Deno: no prompts, no downloads, no configuration, and all that it may read and write. */
+export function runArgs({ read, write }: { read: string[]; write: string[] }): string[] {
   return [
     "run",
     "--no-prompt",
@@ -139,7 +141,8 @@ export function runArgs(read: string[]): string[] {
     "--no-npm",
     "--no-lock",
     "--cached-only",
-    `--allow-read=${read.map(listed).join(",")}`,
+    `--allow-read=${pathList(read)}`,
+    `--allow-write=${pathList(write)}`,
   ];
 }
 
@@ -148,6 +151,6 @@ export function denoEnv(denoDir: string): Record<string, string> {
 }
 
 /** Deno's path lists escape a comma by doubling it. */
-function listed(path: string): string {
-  return path.replaceAll(",", ",,");
+function pathList(paths: string[]): string {
+  return paths.map((path) => path.replaceAll(",", ",,")).join(",");
 }

@@ -175,8 +175,10 @@ async function runBuilder(
   const { pyodideDir, hostDir, pythonFiles } = sources;
   const imageDir = image && (await realpath(image.siteDir));
   const args = [
-    ...runArgs([pyodideDir, hostDir, ...(imageDir ? [imageDir] : []), ...pythonFiles.map((python) => python.file)]),
-    `--allow-write=${file.replaceAll(",", ",,")}`,
+    ...runArgs({
+      read: [pyodideDir, hostDir, ...(imageDir ? [imageDir] : []), ...pythonFiles.map((python) => python.file)],
+      write: [file],
+    }),
     sources.snapshotBuilderFile,
     pyodideDir,
     file,

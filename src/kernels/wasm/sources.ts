@@ -46,6 +46,8 @@ export interface Sources {
   hostDir: string;
   supervisorFile: string;
   snapshotBuilderFile: string;
+  fetcherFile: string;
+  installerFile: string;
   pythonFiles: { module: string; file: string }[];
   /** Part of the snapshot's name: a snapshot is valid only for the versions that made it. */
   versions: { deno: string; pyodide: string };
@@ -61,6 +63,8 @@ export function findSources(): Sources {
     hostDir: realHostDir,
     supervisorFile: join(realHostDir, `supervisor${EXTENSION}`),
     snapshotBuilderFile: join(realHostDir, `build-snapshot${EXTENSION}`),
+    fetcherFile: join(realHostDir, `install/fetch${EXTENSION}`),
+    installerFile: join(realHostDir, `install/install${EXTENSION}`),
     pythonFiles: pythonModules.map(([name, folder]) => ({
       module: name,
       file: join(realpathSync(folder), `${name}.py`),

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
-import { extname, join } from "node:path";
 import type { Log } from "../../../../log.ts";
 import type { IndexAddress } from "../../../../packages/index-address.ts";
 import { filesOnPage } from "../../../../packages/index-page.ts";
@@ -88,11 +87,10 @@ export function createDownloads(config: DownloadConfig): Downloads {
     const child = startDeno<FetchAnswer>({
       denoFile: sources.denoFile,
       args: [
-        ...runArgs([sources.hostDir]),
+        ...runArgs({ read: [sources.hostDir], write: [folder] }),
         `--allow-net=${[...hosts].join(",")}`,
         ...deny,
-        `--allow-write=${folder.replaceAll(",", ",,")}`,
-        join(sources.hostDir, `install/fetch${extname(sources.supervisorFile)}`),
+        sources.fetcherFile,
         folder,
       ],
       env: { ...denoEnv(config.denoDir), ...config.networkEnv },

@@ -1,4 +1,4 @@
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import { CellwrightError } from "../../../../errors.ts";
 import type { Log } from "../../../../log.ts";
 import type { InstallReport, InstallRequest, ResolvedPackage } from "../../deno/install/frames.ts";
@@ -48,7 +48,6 @@ function endedEarly({ code, signal, stderr }: DenoExit, requirements: string[]):
 
 export function startInstaller(config: InstallerConfig): Installer {
   const { sources, siteDir, snapshot, downloads, progress, log } = config;
-  const listed = (path: string) => path.replaceAll(",", ",,");
   let receive: (report: InstallReport) => void = () => {};
   let isReady: (ready: boolean) => void = () => {};
   const ready = new Promise<boolean>((resolve) => {
@@ -57,9 +56,11 @@ export function startInstaller(config: InstallerConfig): Installer {
   const child = startDeno<InstallReport>({
     denoFile: sources.denoFile,
     args: [
-      ...runArgs([sources.pyodideDir, sources.hostDir, siteDir, snapshot.file, ...config.readableDirs]),
-      `--allow-write=${[siteDir, ...(snapshot.use === "save" ? [snapshot.file] : [])].map(listed).join(",")}`,
-      join(sources.hostDir, `install/install${extname(sources.supervisorFile)}`),
+      ...runArgs({
+        read: [sources.pyodideDir, sources.hostDir, siteDir, snapshot.file, ...config.readableDirs],
+        write: [siteDir, ...(snapshot.use === "save" ? [snapshot.file] : [])],
+      }),
+      sources.installerFile,
       sources.pyodideDir,
       join(sources.hostDir, "install"),
       siteDir,
