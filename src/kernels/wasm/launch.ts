@@ -4,6 +4,7 @@ import type { Isolation, Jail, Mount } from "../../isolation/jail.ts";
 import { guards } from "../../isolation/local-jail.ts";
 import { guardedFolders } from "../../isolation/mounts/landlock.ts";
 import type { StartCommand } from "./deno/frames.ts";
+import type { Readable } from "./readable.ts";
 import type { Sources } from "./sources.ts";
 
 /** JavaScript heap of each isolate. Does not include Python's memory. */
@@ -30,8 +31,8 @@ export interface LaunchOptions {
   writablePaths?: string[];
   siteDir: string;
   imageDir?: string | undefined;
-  /** User folders that code may read: real path, and path as named by the user. */
-  readable?: { from: string; at: string }[];
+  /** User folders that code may read. */
+  readable?: Readable[];
   denoDir: string;
   memoryMb: number;
   diskMb: number;

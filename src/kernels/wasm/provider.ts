@@ -2,35 +2,24 @@ import { CellwrightError } from "../../errors.ts";
 import { findIsolation } from "../../isolation/isolation.ts";
 import type { JailMode } from "../../isolation/jail.ts";
 import { sharedLibraries } from "../../isolation/libraries.ts";
-import type { ObeyedPaths } from "../../isolation/protected/obeyed-paths.ts";
-import type { Log } from "../../log.ts";
 import { withCompanions } from "../../packages/companions.ts";
 import type { Kernel, KernelProvider, StartOptions, WarmSlot } from "../kernel.ts";
 import { unlessAborted } from "../starting.ts";
-import type { DenoIsolation } from "./launch.ts";
 import { createPackages, type Packages, type PackagesConfig } from "./packages/packages.ts";
-import { findReadable, type Readable } from "./readable.ts";
+import { findReadable } from "./readable.ts";
 import { createSnapshots, type Snapshots } from "./snapshot.ts";
-import { findSources, type Sources } from "./sources.ts";
-import { describe, startKernel } from "./start.ts";
+import { findSources } from "./sources.ts";
+import { describe, type KernelSettings, type Surroundings, startKernel } from "./start.ts";
 
-export interface WasmConfig {
+export interface WasmConfig extends KernelSettings {
   /** Folder of the snapshots. */
   cacheDir: string;
-  memoryMb: number;
-  diskMb: number;
   /** User folders that code may read, at their own paths. */
   allowRead?: string[];
-  /** For workspaces in a user's folder: the files there that other programs obey. */
-  obeyed?: ObeyedPaths | undefined;
-  /** Paths of programs that also run outside of jails: read-only for code, wherever they are. */
-  protectedPaths?: string[] | undefined;
   jail: JailMode;
   findIsolation?: typeof findIsolation;
-  startTimeoutMs: number;
   /** Source of packages; absent: kernels have only the standard library. */
   packages?: WasmPackagesConfig;
-  log: Log;
 }
 
 export interface WasmPackagesConfig extends Omit<PackagesConfig, "cacheDir" | "log"> {
@@ -41,15 +30,9 @@ export interface WasmPackagesConfig extends Omit<PackagesConfig, "cacheDir" | "l
 }
 
 /** Determined once, when the first kernel is requested. */
-interface Prerequisites {
-  sources: Sources;
+interface Prerequisites extends Surroundings {
   snapshots: Snapshots;
   packages: Packages | undefined;
-  isolation: DenoIsolation | undefined;
-  layers: string[];
-  readable: Readable[];
-  /** Settings that cannot be honored. */
-  notes: string[];
 }
 
 /** Python in WebAssembly: needs nothing but Node, and cannot touch the machine. */
@@ -70,31 +53,21 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
   };
 
   const startFresh = async (options: Omit<StartOptions, "sessionId"> & WarmSlot): Promise<Kernel> => {
-    const { sources, snapshots, packages, isolation, layers, readable, notes } = await findOnce();
+    const { snapshots, packages, ...surroundings } = await findOnce();
     const signal = AbortSignal.any([options.signal, disposing.signal]);
-    const { memoryMb, diskMb, startTimeoutMs, obeyed, protectedPaths } = config;
     const { initial = [], automatic = false } = config.packages ?? {};
     const { progress } = options;
     const image =
       packages && initial.length > 0 ? await packages.image(withCompanions(initial), { signal, progress }) : undefined;
     const attempt = async () =>
       startKernel({
-        sources,
+        ...config,
+        ...surroundings,
         snapshot: await unlessAborted(snapshots.get({ image, progress }), signal),
         slot: options,
-        memoryMb,
-        diskMb,
-        isolation,
-        layers,
-        obeyed,
-        protectedPaths,
-        readable,
-        notes,
         image,
         packages: packages && { packages, automatic },
-        startTimeoutMs,
         signal,
-        log,
       });
     const kernel = await attempt().catch(async (error) => {
       // A complete snapshot can still fail to start. It is rebuilt once; if that does not help, the cause is another.

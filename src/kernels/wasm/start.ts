@@ -19,27 +19,36 @@ import type { Snapshot } from "./snapshot.ts";
 import type { Sources } from "./sources.ts";
 import { Watchdog } from "./watchdog.ts";
 
-export interface KernelStart {
-  sources: Sources;
-  snapshot: Snapshot;
-  slot: WarmSlot;
+/** Settings of all kernels. */
+export interface KernelSettings {
   memoryMb: number;
   diskMb: number;
+  /** For workspaces in a user's folder: the files there that other programs obey. */
+  obeyed?: ObeyedPaths | undefined;
+  /** Paths of programs that also run outside of jails: read-only for code, wherever they are. */
+  protectedPaths?: string[] | undefined;
+  startTimeoutMs: number;
+  log: Log;
+}
+
+/** What kernels need and can have on this machine. */
+export interface Surroundings {
+  sources: Sources;
   isolation: DenoIsolation | undefined;
   layers: string[];
-  /** For a workspace in a user's folder: the files in it that other programs obey. */
-  obeyed?: ObeyedPaths | undefined;
-  /** Paths of programs that also run outside of jails, wherever they are. */
-  protectedPaths?: string[] | undefined;
   /** User folders that code may read. */
   readable: Readable[];
+  /** Settings that cannot be honored. */
   notes: string[];
+}
+
+export interface KernelStart extends KernelSettings, Surroundings {
+  snapshot: Snapshot;
+  slot: WarmSlot;
   packages?: Omit<KernelPackagesParts, "ask" | "siteDir"> | undefined;
   /** Packages that are installed from the start. */
   image?: Image | undefined;
-  startTimeoutMs: number;
   signal: AbortSignal;
-  log: Log;
 }
 
 /** Starts one kernel from the snapshot. A failed start leaves no process and no temporary folder behind. */
@@ -58,7 +67,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const held = hasMounts(options) ? await options.obeyed?.hold([workspaceDir]) : undefined;
   const readOnly = await readOnlyPaths(options, workspaceDir, held);
   const launch = planLaunch({
-    sources: options.sources,
+    ...options,
     snapshotFile: options.snapshot.file,
     workspaceDir,
     readOnlyPaths: readOnly,
@@ -68,11 +77,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     ),
     siteDir: realSiteDir,
     imageDir,
-    readable: options.readable,
     denoDir,
-    memoryMb: options.memoryMb,
-    diskMb: options.diskMb,
-    isolation: options.isolation,
   });
 
   const ready = deferred<string>();
