@@ -25,7 +25,7 @@ deno.exit();
 
 async function answer(request: FetchRequest): Promise<void> {
   let result = await attempt(request);
-  if (result.failed !== undefined ? !result.silent : passingStatuses.includes(result.status)) {
+  if (result.kind === "file" ? passingStatuses.includes(result.status) : !result.silent) {
     await pause(RETRY_AFTER_MS);
     result = await attempt(request);
   }
@@ -50,9 +50,10 @@ async function attempt({ id, url, headers, quietMs }: FetchRequest): Promise<Fet
       closeSync(descriptor);
     }
     const contentType = response.headers.get("content-type") ?? "";
-    return { id, status: response.status, contentType, url: response.url, file, sha256: hash.digest("hex") };
+    const sha256 = hash.digest("hex");
+    return { id, kind: "file", status: response.status, contentType, url: response.url, file, sha256 };
   } catch (error) {
-    return { id, failed: reasonOf(error), silent: silence.signal.aborted };
+    return { id, kind: "unreachable", reason: reasonOf(error), silent: silence.signal.aborted };
   } finally {
     clearTimeout(patience);
   }

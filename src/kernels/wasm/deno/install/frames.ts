@@ -9,14 +9,15 @@ export interface FetchRequest {
   quietMs: number;
 }
 
-export type FetchAnswer =
-  | { id: number; failed?: undefined; status: number; contentType: string; url: string; file: string; sha256: string }
-  /** `silent`: the server timed out, so that a retry is not worthwhile. */
-  | { id: number; failed: string; silent: boolean };
+export type FetchAnswer = FetchResult & { id: number };
 
-/** To the installer: start resolving. */
+export type FetchResult =
+  | { kind: "file"; status: number; contentType: string; url: string; file: string; sha256: string }
+  /** `silent`: the server timed out, so that a retry is not worthwhile. */
+  | { kind: "unreachable"; reason: string; silent?: boolean };
+
+/** What the installer is to install. */
 export interface InstallRequest {
-  op: "resolve";
   requirements: string[];
   /** `name==version` of packages whose version must not change. */
   constraints: string[];
@@ -29,27 +30,23 @@ export interface InstallRequest {
   indexUrl?: string | undefined;
 }
 
-export type InstallCommand =
-  | InstallRequest
-  /** Answers a `fetch`. */
-  | { op: "fetched"; id: number; result: FetchResult }
-  /** Proceed to unpacking. */
-  | { op: "unpack" };
-
-export type FetchResult =
-  | { kind: "file"; status: number; contentType: string; url: string; file: string; sha256: string }
-  | { kind: "unreachable"; reason: string };
-
+/** From the installer. Those with an id are questions. */
 export type InstallReport =
-  /** Python runs. If the process ends before this, the snapshot may be unusable. */
-  | { type: "ready" }
+  /** Python runs, and asks what to install. If the process ends before this, the snapshot may be unusable. */
+  | { type: "ready"; id: number }
   | { type: "fetch"; id: number; url: string; page: boolean }
   /** micropip's default index is used; its address is not known earlier. */
   | { type: "index"; url: string }
   | { type: "progress"; message: string }
-  | { type: "resolved"; packages: ResolvedPackage[] }
+  /** Answered when they may be unpacked. */
+  | { type: "resolved"; id: number; packages: ResolvedPackage[] }
   | { type: "done" }
   | { type: "failed"; failures: InstallFailure[] };
+
+export interface InstallAnswer {
+  id: number;
+  answer: InstallRequest | FetchResult | true;
+}
 
 export interface ResolvedPackage {
   name: string;

@@ -1,17 +1,24 @@
 """Builds the files of an image: resolves, unpacks and compiles packages. Runs in the installer, see install.ts."""
 
+import itertools
 import json
 import sys
 
 _MICROPIP = "/tmp/micropip.whl"
 
 
-async def run(host, request):
-    request = json.loads(request)
+async def run(host):
+    ids = itertools.count()
 
     def report(type, **fields):
         host.report(json.dumps({"type": type, **fields}))
 
+    async def ask(type, **fields):
+        id = next(ids)
+        report(type, id=id, **fields)
+        return json.loads(await host.answerTo(id))
+
+    request = await ask("ready")
     with open(_MICROPIP, "wb") as file:
         file.write(host.read(request["micropipFile"]).to_bytes())
     sys.path.append(_MICROPIP)
@@ -23,11 +30,10 @@ async def run(host, request):
     from install_unpack import check, inspect, unpack
 
     try:
-        sources = PackageSources(host, request, report)
+        sources = PackageSources(host, request, report, ask)
         packages = await resolve(sources, request, report)
         inspect(packages)
-        report("resolved", packages=[package.summary() for package in packages])
-        await host.allowed()
+        await ask("resolved", packages=[package.summary() for package in packages])
         for number, package in enumerate(packages, 1):
             report("progress", message=f"installing {package.name} ({number} of {len(packages)})")
             await unpack(package, host)

@@ -8,7 +8,7 @@ import { deno } from "../deno.ts";
 import { LineSplitter } from "../lines.ts";
 import { growMemoryFor } from "../memory.ts";
 import { loadPyodide, type Pyodide } from "../pyodide.ts";
-import type { FetchResult, InstallCommand, InstallReport, InstallRequest } from "./frames.ts";
+import type { InstallAnswer } from "./frames.ts";
 
 const STDOUT = 1;
 const MAX_LINE_CHARS = 16 * 1024 * 1024;
@@ -31,30 +31,17 @@ const librariesOfMicropip = [
 ];
 
 const [pyodideDir = "", hostDir = "", siteDir = "", snapshotUse = "", snapshotFile = ""] = deno.args;
-const waiting = new Map<number, (result: FetchResult) => void>();
-let lastId = 0;
-let request: (request: InstallRequest) => void = () => {};
-let unpack: () => void = () => {};
-const requested = new Promise<InstallRequest>((resolve) => {
-  request = resolve;
-});
-const allowed = new Promise<void>((resolve) => {
-  unpack = resolve;
-});
+/** Python's open questions, by id; the answer is JSON. */
+const waiting = new Map<number, (answer: string) => void>();
 
 /** The functions that Python can call. */
 const host = {
+  /** Sends an `InstallReport`, as JSON. */
   report(report: string): void {
-    send(JSON.parse(report));
+    const bytes = new TextEncoder().encode(`${report}\n`);
+    for (let at = 0; at < bytes.length; ) at += writeSync(STDOUT, bytes, at);
   },
-  async fetch(url: string, page: boolean): Promise<string> {
-    lastId += 1;
-    const id = lastId;
-    const answered = new Promise<FetchResult>((resolve) => waiting.set(id, resolve));
-    send({ type: "fetch", id, url, page });
-    return JSON.stringify(await answered);
-  },
-  allowed: () => allowed,
+  answerTo: (id: number) => new Promise<string>((resolve) => waiting.set(id, resolve)),
   read: (path: string) => new Uint8Array(readFileSync(path)),
   mkdir(path: string): void {
     mkdirSync(`${siteDir}/${path}`, { recursive: true });
@@ -72,10 +59,8 @@ async function listen(): Promise<void> {
   const splitter = new LineSplitter(MAX_LINE_CHARS);
   for await (const chunk of deno.stdin.readable) {
     for (const line of splitter.push(chunk)) {
-      const command: InstallCommand = JSON.parse(line);
-      if (command.op === "resolve") request(command);
-      else if (command.op === "unpack") unpack();
-      else waiting.get(command.id)?.(command.result);
+      const { id, answer }: InstallAnswer = JSON.parse(line);
+      waiting.get(id)?.(JSON.stringify(answer));
     }
   }
   // The server is gone.
@@ -96,9 +81,8 @@ async function install(): Promise<void> {
   }
   // Last on the path, because our module names are common words.
   python.runPython("import sys; sys.path.append('/installer')");
-  send({ type: "ready" });
-  const { run } = python.pyimport("install") as { run(host: Host, request: string): Promise<void> };
-  await run(host, JSON.stringify(await requested));
+  const { run } = python.pyimport("install") as { run(calls: typeof host): Promise<void> };
+  await run(host);
 }
 
 /** Restoring the snapshot of an earlier installer takes a tenth of the time. */
@@ -113,11 +97,4 @@ async function startPython(): Promise<Pyodide> {
   python.runPython(`import ${librariesOfMicropip.join(", ")}`);
   deno.writeFileSync(snapshotFile, python.makeMemorySnapshot());
   return python;
-}
-
-type Host = typeof host;
-
-function send(report: InstallReport): void {
-  const bytes = new TextEncoder().encode(`${JSON.stringify(report)}\n`);
-  for (let at = 0; at < bytes.length; ) at += writeSync(STDOUT, bytes, at);
 }

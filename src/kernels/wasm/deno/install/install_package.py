@@ -86,7 +86,7 @@ class WheelPackage(Package):
 
 
 class LockedPackage(Package):
-    """From Pyodide's distribution, or an archive of shared libraries: dependencies are in the lock, except for extras."""
+    """From Pyodide's distribution: its dependencies are in the lock, except those of extras."""
 
     def __init__(self, locked, data, source):
         super().__init__(locked["name"], locked["version"], source, locked["file_name"])

@@ -21,8 +21,9 @@ from micropip.transaction import find_wheel
 class PackageSources:
     """Caches all downloads, so that another round of resolving costs nothing."""
 
-    def __init__(self, host, request, report):
+    def __init__(self, host, request, report, ask):
         self._host = host
+        self._ask = ask
         self._distribution_url = request["distributionUrl"]
         self._index_url = request.get("indexUrl")
         if self._index_url is None:
@@ -75,7 +76,7 @@ class PackageSources:
     async def _read(self, url, page):
         if url.startswith("folder:"):
             return self._host.read(self._folder[url.removeprefix("folder:")]).to_bytes(), {}
-        result = json.loads(await self._host.fetch(url, page))
+        result = await self._ask("fetch", url=url, page=page)
         if result["kind"] != "file":
             raise NoConnection(result["reason"])
         if result["status"] == 404:

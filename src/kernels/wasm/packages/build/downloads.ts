@@ -113,11 +113,12 @@ export function createDownloads(config: DownloadConfig): Downloads {
 
   const ask = async (request: FetchRequest): Promise<FetchAnswer> => {
     const child = await fetcher();
-    if (!child) return { id: request.id, failed: "the downloads were ended", silent: false };
+    if (!child) return { id: request.id, kind: "unreachable", reason: "the downloads were ended" };
     const answered = new Promise<FetchAnswer>((resolve) => waiting.set(request.id, resolve));
-    const died = child.exited.then(({ stderr }) => {
+    const died = child.exited.then(({ stderr }): FetchAnswer => {
       if (current === child) current = undefined;
-      return { id: request.id, failed: `the downloader ended: ${stderr.trim().slice(-500)}`, silent: false };
+      const reason = `the downloader ended: ${stderr.trim().slice(-500)}`;
+      return { id: request.id, kind: "unreachable", reason };
     });
     child.send(request);
     return Promise.race([answered, died]).finally(() => waiting.delete(request.id));
@@ -145,21 +146,20 @@ export function createDownloads(config: DownloadConfig): Downloads {
       lastId += 1;
       const id = lastId;
       log.debug(`fetching ${url.host}${url.pathname}`);
-      const answer = await ask({ id, url: url.href, headers, quietMs: QUIET_MS });
-      if (answer.failed !== undefined) {
-        const reason = `${url.host}: ${withoutPreamble(answer.failed)}`;
-        const believedMs = answer.silent ? SILENCE_MS : UNREACHABLE_MS;
+      const { id: _, ...result } = await ask({ id, url: url.href, headers, quietMs: QUIET_MS });
+      if (result.kind === "unreachable") {
+        const reason = `${url.host}: ${withoutPreamble(result.reason)}`;
+        const believedMs = result.silent ? SILENCE_MS : UNREACHABLE_MS;
         silentHosts.set(url.host, { reason, untilMs: Date.now() + believedMs });
         return { kind: "unreachable", reason };
       }
-      const { id: _, failed, ...file } = answer;
-      if (page && isIndexHost && answer.status === 200) {
-        const text = await readFile(answer.file, "utf8");
-        for (const named of filesOnPage(text, answer.contentType, answer.url)) {
+      if (page && isIndexHost && result.status === 200) {
+        const text = await readFile(result.file, "utf8");
+        for (const named of filesOnPage(text, result.contentType, result.url)) {
           if (["http:", "https:"].includes(named.url.protocol)) allow(named.url);
         }
       }
-      return { kind: "file", ...file };
+      return result;
     },
     async end() {
       ended = true;

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { CellwrightError } from "../../../../errors.ts";
 import type { Log } from "../../../../log.ts";
-import type { InstallReport, InstallRequest, ResolvedPackage } from "../../deno/install/frames.ts";
+import { deferred } from "../../../starting.ts";
+import type { InstallAnswer, InstallReport, InstallRequest, ResolvedPackage } from "../../deno/install/frames.ts";
 import { denoEnv, runArgs } from "../../launch.ts";
 import type { Sources } from "../../sources.ts";
 import { failureOf, packageError } from "../failure.ts";
@@ -26,10 +27,7 @@ export interface Installer {
   /** False: it exited before Python was ready. */
   ready: Promise<boolean>;
   /** `accept` sees the resolved packages before anything is unpacked; with false, nothing is. */
-  install(
-    request: Omit<InstallRequest, "op">,
-    accept: (lock: ResolvedPackage[]) => Promise<boolean>,
-  ): Promise<ResolvedPackage[]>;
+  install(request: InstallRequest, accept: (lock: ResolvedPackage[]) => Promise<boolean>): Promise<ResolvedPackage[]>;
   end(): Promise<void>;
 }
 
@@ -48,11 +46,9 @@ function endedEarly({ code, signal, stderr }: DenoExit, requirements: string[]):
 
 export function startInstaller(config: InstallerConfig): Installer {
   const { sources, siteDir, snapshot, downloads, progress, log } = config;
+  /** The id of the question what to install. Undefined: it was never asked. */
+  const asked = deferred<number | undefined>();
   let receive: (report: InstallReport) => void = () => {};
-  let isReady: (ready: boolean) => void = () => {};
-  const ready = new Promise<boolean>((resolve) => {
-    isReady = resolve;
-  });
   const child = startDeno<InstallReport>({
     denoFile: sources.denoFile,
     args: [
@@ -68,32 +64,33 @@ export function startInstaller(config: InstallerConfig): Installer {
       snapshot.file,
     ],
     env: denoEnv(config.denoDir),
-    report: (report) => (report.type === "ready" ? isReady(true) : receive(report)),
+    report: (report) => (report.type === "ready" ? asked.resolve(report.id) : receive(report)),
     log,
   });
-  void child.exited.then(() => isReady(false));
+  void child.exited.then(() => asked.resolve(undefined));
+  const answer = (id: number, answer: InstallAnswer["answer"]) => child.send({ id, answer } satisfies InstallAnswer);
 
   return {
-    ready,
+    ready: asked.promise.then((id) => id !== undefined),
     async install(request, accept) {
       const finished = new Promise<ResolvedPackage[]>((resolve, reject) => {
         let lock: ResolvedPackage[] = [];
         receive = (report) => {
           if (report.type === "fetch") {
-            void downloads
-              .fetch(report.url, { page: report.page })
-              .then((result) => child.send({ op: "fetched", id: report.id, result }));
+            void downloads.fetch(report.url, { page: report.page }).then((result) => answer(report.id, result));
           } else if (report.type === "index") downloads.setIndex({ url: report.url });
           else if (report.type === "progress") progress(report.message);
           else if (report.type === "resolved") {
             lock = report.packages;
-            accept(lock).then((go) => (go ? child.send({ op: "unpack" }) : resolve(lock)), reject);
+            accept(lock).then((go) => (go ? answer(report.id, true) : resolve(lock)), reject);
           } else if (report.type === "done") resolve(lock);
           else if (report.type === "failed") reject(failureOf(report.failures, request.requirements));
         };
         void child.exited.then((exit) => reject(endedEarly(exit, request.requirements)));
       });
-      child.send({ op: "resolve", ...request } satisfies InstallRequest);
+      void asked.promise.then((id) => {
+        if (id !== undefined) answer(id, request);
+      });
       return finished;
     },
     async end() {
