@@ -15,8 +15,8 @@ _EVENT_LOOP = tuple(os.path.join(package.__path__[0], "") for package in (asynci
 # Frames in these files are not user code.
 _MACHINERY = ("<cellwright", *_EVENT_LOOP)
 
-# The host object of `worker.ts`.
-_host: Any
+# The interrupts sent to this process: the `InterruptReceiver` of `deno/interrupts.ts`.
+_requests: Any
 # Functions of the runner that handle a KeyboardInterrupt, as if they were user code.
 _endable = set()
 # Tasks that the cell awaits, innermost last.
@@ -33,8 +33,8 @@ _is_running = False
 
 
 def attach(host):
-    global _host
-    _host = host
+    global _requests
+    _requests = host.interrupts
 
 
 def begin(cell):
@@ -74,7 +74,7 @@ def run(function, *args):
 
 def check():
     """Delivers a pending interrupt."""
-    if _host.take_interrupt():
+    if _requests.take():
         signal.raise_signal(signal.SIGINT)
 
 
@@ -93,7 +93,7 @@ class Awaiting:
             _awaited.remove(self._task)
         if _cancelling is self._task:
             _cancelling = None
-            _host.forget_interrupts(_delivered)
+            _requests.forget(_delivered)
 
 
 def deliver(request):
@@ -109,17 +109,17 @@ def deliver(request):
 
 def _on_signal(_number, frame):
     global _delivered, _happened
-    if not _is_running and _host.interrupted_cell() <= _cell:
+    if not _is_running and _requests.cell <= _cell:
         # Too late: the cell has ended.
         return
     _happened = _happened or _is_running
     if not _is_running or _cancelling is not None or (_awaited and _awaited[-1] is not asyncio.current_task()):
         _clear_the_way(frame)
     elif _can_end(frame):
-        _delivered = _host.heard_interrupt()
+        _delivered = _requests.heard
         raise KeyboardInterrupt
     else:
-        _host.repeat_interrupt()
+        _requests.repeat()
 
 
 def _clear_the_way(frame):
@@ -133,7 +133,7 @@ def _clear_the_way(frame):
         # The cancellation has arrived in the task that runs now.
         _cancelling = None
         return
-    _host.repeat_interrupt()
+    _requests.repeat()
     # A callback has no task, and is identified by its outermost frame.
     runs = task or _outermost(frame)
     if runs is not _ended and _can_end(frame):

@@ -108,9 +108,8 @@ async def finish():
     _context.run(_end, value, error)
 
 
-def interrupt(request):
-    """Called in the event loop; see `interrupts.deliver`."""
-    return interrupts.deliver(request)
+# Called by `worker.ts`.
+interrupt = interrupts.deliver
 
 
 def answer(question):

@@ -128,7 +128,7 @@ async function restorePython(options: WorkerStart): Promise<Pyodide> {
   return python;
 }
 
-/** The functions that Python can call. */
+/** What Python can call. */
 function createHost(ring: RingWriter, interrupts: InterruptReceiver) {
   const encoder = new TextEncoder();
   const scratch = new Uint8Array(MAX_RECORD_BYTES);
@@ -156,11 +156,7 @@ function createHost(ring: RingWriter, interrupts: InterruptReceiver) {
       ring.beat();
       interrupts.wait(ms);
     },
-    take_interrupt: (): boolean => interrupts.take(),
-    heard_interrupt: (): number => interrupts.heard,
-    forget_interrupts: (count: number): void => interrupts.forget(count),
-    interrupted_cell: (): number => interrupts.cell,
-    repeat_interrupt: (): void => interrupts.repeat(),
+    interrupts,
   };
 }
 
