@@ -1,25 +1,17 @@
 // Counts the server's files in which a warm `execute_code` runs code: V8's call counts from just before the call until
 // its reply, for a `1 + 1` over stdio on a forked local kernel. Files that only some of several cells pass belong to
 // timers that fired meanwhile.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname } from "node:path";
 import WebSocket from "ws";
+import { folder, freePorts, measure, program, python, report } from "./bench.mjs";
 import { connectTo } from "./client.mjs";
-import { freePorts } from "./free-ports.mjs";
-import { Report } from "./measure.mjs";
 
-const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const python = process.env.CELLWRIGHT_TEST_PYTHON ?? here("../.cache/test-env/bin/python");
 const dist = new URL("../dist/", import.meta.url).href;
-const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
-const report = new Report();
 
-try {
+await measure(async () => {
   const [port] = await freePorts(1);
-  const local = ["--kernel", "local", "--env", dirname(dirname(python)), "--data-dir", dataDir];
-  const server = await connectTo([`--inspect=127.0.0.1:${port}`, here("../dist/main.js"), ...local]);
+  const local = ["--kernel", "local", "--env", dirname(dirname(python)), "--data-dir", folder];
+  const server = await connectTo([`--inspect=127.0.0.1:${port}`, program, ...local]);
   const inspector = await inspect(port);
   const session = await server.run("1 + 1");
   for (let cell = 0; cell < 5; cell += 1) await server.run("1 + 1", session);
@@ -33,10 +25,7 @@ try {
   report.ratio("files that a warm cell passes", passed.length, { atMost: 50 });
   inspector.close();
   await server.client.close();
-} finally {
-  rmSync(dataDir, { recursive: true, force: true });
-}
-process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+});
 
 async function filesPassed(inspector, work) {
   // Reading resets the counts.

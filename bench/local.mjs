@@ -2,33 +2,21 @@
 //
 //   CELLWRIGHT_TEST_PYTHON   an interpreter with ipykernel, jupyter_client, numpy, pandas, matplotlib and plotly
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { createCellwright } from "../dist/index.js";
+import { folder, here, measure, program, python, report } from "./bench.mjs";
 import { connectTo } from "./client.mjs";
-import { descendants, median, mediansInTurn, Report, shareOfMemoryMb } from "./measure.mjs";
+import { descendants, median, mediansInTurn, middle, shareOfMemoryMb } from "./measure.mjs";
 import { startRawKernel } from "./raw-kernel.mjs";
 
 const run = promisify(execFile);
-const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const python = process.env.CELLWRIGHT_TEST_PYTHON ?? here("../.cache/test-env/bin/python");
 const env = dirname(dirname(python));
-const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
-const report = new Report();
 const imports = "import numpy, pandas, matplotlib.pyplot\n1 + 1";
 
-try {
-  await measureStart();
-  await measureWarmCell();
-  await measureParallel();
-  await measurePicture();
-} finally {
-  rmSync(dataDir, { recursive: true, force: true });
-}
-process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+await measure(measureStart, measureWarmCell, measureParallel, measurePicture);
 
 /** A new session with the usual imports to its first result: cold start by jupyter_client, forked on each tier, unjailed. */
 async function measureStart() {
@@ -98,18 +86,13 @@ async function measurePicture() {
   await cellwright.client.close();
 }
 
-function middle(numbers) {
-  return numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-}
-
 function connect() {
-  const program = here("../dist/main.js");
-  return connectTo([program, "--data-dir", dataDir, "--kernel", "local", "--env", env, "--warm", "0"]);
+  return connectTo([program, "--data-dir", folder, "--kernel", "local", "--env", env, "--warm", "0"]);
 }
 
 async function engine(options) {
-  const folder = mkdtempSync(join(dataDir, "engine-"));
-  const cellwright = await createCellwright({ kernel: "local", env, warm: 0, dataDir: folder, ...options });
+  const dataDir = mkdtempSync(join(folder, "engine-"));
+  const cellwright = await createCellwright({ kernel: "local", env, warm: 0, dataDir, ...options });
   const open = () => cellwright.createSession();
   return {
     open,
@@ -118,14 +101,14 @@ async function engine(options) {
       const { status } = await session.execute(imports).finished;
       if (status !== "ok") throw new Error(`the first cell: ${status}`);
     },
-    memoryMb: () => middle(processesOfSessions(folder).map(shareOfMemoryMb)),
+    memoryMb: () => middle(processesOfSessions(dataDir).map(shareOfMemoryMb)),
     dispose: () => cellwright.dispose(),
   };
 }
 
 /** The processes of each session: the kernel and those of its jail. */
-function processesOfSessions(folder) {
-  const sessions = join(folder, "sessions");
+function processesOfSessions(dataDir) {
+  const sessions = join(dataDir, "sessions");
   return readdirSync(sessions).map((id) => {
     const { pid } = JSON.parse(readFileSync(join(sessions, id, "run", "kernel.json"), "utf8")).process;
     return [pid, ...descendants(pid)];

@@ -8,7 +8,12 @@ export async function median(count, work) {
     await work(i);
     times.push(performance.now() - began);
   }
-  return times.sort((a, b) => a - b)[Math.floor(count / 2)];
+  return middle(times);
+}
+
+/** The median of numbers. */
+export function middle(numbers) {
+  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
 }
 
 export class Report {
@@ -38,7 +43,7 @@ export async function mediansInTurn(count, works) {
   for (let i = 0; i < count; i += 1) {
     for (const [column, work] of works.entries()) times[column].push(await median(1, work));
   }
-  return times.map((column) => column.sort((a, b) => a - b)[Math.floor(count / 2)]);
+  return times.map(middle);
 }
 
 export function descendants(pid) {

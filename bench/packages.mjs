@@ -1,23 +1,21 @@
 // Cost of using a package image, as ratios of one run; `--check` fails if a limit is missed.
 import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createPackages } from "../dist/kernels/wasm/packages/packages.js";
 import { createSnapshots } from "../dist/kernels/wasm/snapshot.js";
 import { findSources } from "../dist/kernels/wasm/sources.js";
 import { startKernel } from "../dist/kernels/wasm/start.js";
 import { createLog } from "../dist/log.js";
-import { median, Report } from "./measure.mjs";
+import { folder, measure, report } from "./bench.mjs";
+import { median } from "./measure.mjs";
 
-const cacheDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
-const report = new Report();
 const log = createLog("warn");
 const { signal } = new AbortController();
 const sources = findSources();
-const packages = createPackages({ cacheDir, env: process.env, log }, sources);
+const packages = createPackages({ cacheDir: folder, env: process.env, log }, sources);
 const snapshots = createSnapshots({
   sources,
-  cacheDir,
+  cacheDir: folder,
   isolation: undefined,
   memoryMb: 1024,
   disposing: signal,
@@ -25,7 +23,9 @@ const snapshots = createSnapshots({
 });
 const code = "import sympy, networkx, plotly.graph_objects";
 
-try {
+await measure(() => compareSnapshots().finally(() => packages.dispose()));
+
+async function compareSnapshots() {
   let image;
   const buildMs = await median(1, async () => {
     image = await packages.image(["sympy", "networkx", "plotly"], { signal });
@@ -48,19 +48,15 @@ try {
   report.say("session to first result, ms: imported / plain / without .pyc", shown);
   report.ratio("imported snapshot, times faster than plain + import", slow.total / fast.total, { atLeast: 4 });
   report.ratio("compiled, times faster to import than not", slowest.cell / slow.cell, { atLeast: 1.8 });
-} finally {
-  await packages.dispose();
-  rmSync(cacheDir, { recursive: true, force: true });
 }
-process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
 
 async function firstResult(snapshot, image) {
-  const folder = mkdtempSync(join(cacheDir, "session-"));
-  const slot = { sessionId: "bench", workspaceDir: join(folder, "workspace"), runDir: join(folder, "run") };
+  const own = mkdtempSync(join(folder, "session-"));
+  const slot = { sessionId: "bench", workspaceDir: join(own, "workspace"), runDir: join(own, "run") };
   const began = performance.now();
   const kernel = await startKernel({
     ...{ sources, snapshot, slot, image, memoryMb: 1024, diskMb: 1024, startTimeoutMs: 60_000, signal, log },
-    ...{ isolation: undefined, walls: [], readable: [], notes: [] },
+    ...{ isolation: undefined, layers: [], readable: [], notes: [] },
   });
   const started = performance.now();
   for await (const event of kernel.execute(code)) {
@@ -73,7 +69,7 @@ async function firstResult(snapshot, image) {
 }
 
 function withoutCompiled(siteDir) {
-  const copy = join(cacheDir, "without-compiled");
+  const copy = join(folder, "without-compiled");
   cpSync(siteDir, copy, { recursive: true });
   for (const name of readdirSync(copy, { recursive: true })) {
     if (name.endsWith("__pycache__")) rmSync(join(copy, name), { recursive: true, force: true });

@@ -2,33 +2,30 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { request } from "node:http";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { freePorts } from "./free-ports.mjs";
-import { mediansInTurn, Report } from "./measure.mjs";
+import { folder, freePorts, measure, program, report } from "./bench.mjs";
+import { mediansInTurn } from "./measure.mjs";
 
 const BACKENDS = [1, 2, 4];
 const SESSIONS = 8;
 const CELLS_MS = 10_000;
 
-const program = fileURLToPath(new URL("../dist/main.js", import.meta.url));
-const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
 const token = randomBytes(32).toString("hex");
-const report = new Report();
 const started = [];
 
-try {
-  const ports = await freePorts(Math.max(...BACKENDS));
-  await start(["pool", "--kernel", "wasm", "--ports", ports.join(",")], "Press Ctrl-C");
-  await measureOverhead(ports[0]);
-  await measureThroughput(ports);
-} finally {
-  for (const child of started.reverse()) await stop(child);
-  rmSync(dataDir, { recursive: true, force: true });
-}
+await measure(async () => {
+  try {
+    const ports = await freePorts(Math.max(...BACKENDS));
+    await start(["pool", "--kernel", "wasm", "--ports", ports.join(",")], "Press Ctrl-C");
+    await measureOverhead(ports[0]);
+    await measureThroughput(ports);
+  } finally {
+    for (const child of started.reverse()) await stop(child);
+  }
+});
 
 /** A warm cell, sent to the sandbox directly and through a balancer, with the same request. */
 async function measureOverhead(port) {
@@ -84,7 +81,7 @@ async function startFront(ports) {
 }
 
 async function start(args, ready) {
-  const own = mkdtempSync(join(dataDir, "data-"));
+  const own = mkdtempSync(join(folder, "data-"));
   const child = spawn(process.execPath, [program, ...args, "--data-dir", own], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, CELLWRIGHT_AUTH_TOKEN: token, CELLWRIGHT_POOL_TOKEN: token },

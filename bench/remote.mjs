@@ -3,34 +3,22 @@
 //   CELLWRIGHT_JUPYTER_PYTHON   an interpreter with jupyter_server and ipykernel
 import { spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import WebSocket from "ws";
 import { JupyterServer } from "../dist/kernels/remote/server/server.js";
 import { startRemote } from "../dist/kernels/remote/start.js";
 import { createLog } from "../dist/log.js";
-import { mediansInTurn, Report } from "./measure.mjs";
+import { folder, freePorts, here, measure, report } from "./bench.mjs";
+import { mediansInTurn } from "./measure.mjs";
 
-const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const python = process.env.CELLWRIGHT_JUPYTER_PYTHON ?? here("../.cache/test-python/jupyter-server/bin/python");
-const home = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
 const token = randomBytes(16).toString("hex");
 const log = createLog("error");
-const report = new Report();
 const ROUNDS = 60;
 
 const { url, stop } = await startServer();
-try {
-  await measureWarmCell();
-} finally {
-  stop();
-  rmSync(home, { recursive: true, force: true });
-}
-process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+await measure(() => measureWarmCell().finally(stop));
 
 /**
  * A warm cell, by the Cellwright channel with and without pongs, and by a minimal `ws` client, which sends pongs, too:
@@ -63,7 +51,7 @@ function kernel(times) {
     server,
     language: "python",
     workingDir: name,
-    runDir: join(home, `run-${name}`),
+    runDir: join(folder, `run-${name}`),
     startTimeoutMs: 60_000,
     signal: AbortSignal.timeout(60_000),
     log,
@@ -102,10 +90,10 @@ async function bareClient() {
 }
 
 async function startServer() {
-  const port = await freePort();
+  const [port] = await freePorts(1);
   const args = ["-m", "jupyter_server", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"];
-  const child = spawn(python, [...args, `--ServerApp.port=${port}`, `--ServerApp.root_dir=${home}`], {
-    env: { PATH: process.env.PATH, HOME: home, JUPYTER_TOKEN: token, LANG: "C.UTF-8" },
+  const child = spawn(python, [...args, `--ServerApp.port=${port}`, `--ServerApp.root_dir=${folder}`], {
+    env: { PATH: process.env.PATH, HOME: folder, JUPYTER_TOKEN: token, LANG: "C.UTF-8" },
     stdio: "ignore",
     detached: true,
   });
@@ -117,12 +105,4 @@ async function startServer() {
     await pause(100);
   }
   return { url: address, stop: () => child.kill("SIGTERM") };
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

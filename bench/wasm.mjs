@@ -1,31 +1,19 @@
 // Cost of WASM sessions, as ratios of one run; `--check` fails if a limit is missed.
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { createWasmProvider } from "../dist/kernels/wasm/provider.js";
 import { findSources } from "../dist/kernels/wasm/sources.js";
 import { createLog } from "../dist/log.js";
+import { folder, here, measure, program, report } from "./bench.mjs";
 import { connectTo } from "./client.mjs";
-import { median, mediansInTurn, memoryMb, Report } from "./measure.mjs";
+import { median, mediansInTurn, memoryMb, middle } from "./measure.mjs";
 
 const run = promisify(execFile);
-const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const program = here("../dist/main.js");
-const dataDir = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
-const report = new Report();
 
-try {
-  await run(process.execPath, [program, "run", "-c", "1", "--data-dir", dataDir]);
-  await measureStart();
-  await measureWarmCell();
-  await measureFlood();
-} finally {
-  rmSync(dataDir, { recursive: true, force: true });
-}
-process.exit(process.argv.includes("--check") && report.failed ? 1 : 0);
+const prepare = () => run(process.execPath, [program, "run", "-c", "1", "--data-dir", folder]);
+await measure(prepare, measureStart, measureWarmCell, measureFlood);
 
 /** A new session to its first result. */
 async function measureStart() {
@@ -50,7 +38,7 @@ async function measureStart() {
     pooled.push(await median(1, () => warm.run("1 + 1")));
   }
   await warm.client.close();
-  const pool = pooled.sort((a, b) => a - b)[3];
+  const pool = middle(pooled);
 
   report.say("program start to the answer to initialize, ms", initialize.toFixed(0));
   report.say(
@@ -64,14 +52,14 @@ async function measureStart() {
 /** A warm cell, compared with its two unavoidable parts: the kernel's round trip and an empty MCP call. */
 async function measureWarmCell() {
   const provider = createWasmProvider({
-    cacheDir: join(dataDir, "cache"),
+    cacheDir: join(folder, "cache"),
     memoryMb: 1024,
     diskMb: 1024,
     jail: "auto",
     startTimeoutMs: 60_000,
     log: createLog("warn"),
   });
-  const folders = { workspaceDir: join(dataDir, "bench-workspace"), runDir: join(dataDir, "bench-run") };
+  const folders = { workspaceDir: join(folder, "bench-workspace"), runDir: join(folder, "bench-run") };
   const kernel = await provider.start(
     { language: "python" },
     { sessionId: "bench", ...folders, signal: new AbortController().signal },
@@ -113,7 +101,7 @@ async function measureFlood() {
 }
 
 function connect(args) {
-  return connectTo([program, "--data-dir", dataDir, ...args]);
+  return connectTo([program, "--data-dir", folder, ...args]);
 }
 
 async function untilIdle({ children }) {

@@ -1,17 +1,15 @@
 // How long a scan of a large workspace blocks the event loop.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openLocalWorkspace } from "../dist/workspace/local/workspace.js";
-import { Report } from "./measure.mjs";
+import { measure, report, folder as root } from "./bench.mjs";
+import { middle } from "./measure.mjs";
 
 const FOLDERS = 100;
 const FILES_EACH = 99;
 const ROUNDS = 10;
 
-const report = new Report();
-const root = mkdtempSync(join(tmpdir(), "cellwright-bench-"));
-try {
+await measure(async () => {
   for (let folder = 0; folder < FOLDERS; folder += 1) {
     mkdirSync(join(root, `${folder}`));
     for (let file = 0; file < FILES_EACH; file += 1) writeFileSync(join(root, `${folder}`, `${file}`), "");
@@ -21,10 +19,7 @@ try {
   // Every file is new: the worst case of the comparison.
   const held = await longestTurns(ROUNDS, () => workspace.changedSince(nothing));
   report.ratio("10 000 files: longest hold of the event loop, ms (median)", held, { atMost: 20 });
-} finally {
-  rmSync(root, { recursive: true });
-}
-if (process.argv.includes("--check") && report.failed) process.exit(1);
+});
 
 /** Median over all rounds of the longest block of the event loop. */
 async function longestTurns(rounds, work) {
@@ -45,5 +40,5 @@ async function longestTurns(rounds, work) {
     look();
     longest.push(max);
   }
-  return longest.sort((a, b) => a - b)[Math.floor(rounds / 2)];
+  return middle(longest);
 }
