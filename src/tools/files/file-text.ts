@@ -14,15 +14,6 @@ export function decodeText(bytes: Uint8Array, mimeType: string): string | undefi
   }
 }
 
-/** Strict UTF-8, byte order mark included: encoding it again gives the same bytes. Undefined for other bytes. */
-export function decodeUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
-
 export interface Page {
   text: string;
   /** The range of lines, the total, and how to get the next page. */

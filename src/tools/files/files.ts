@@ -2,12 +2,13 @@ import * as z from "zod";
 import type { Session } from "../../engine/session/session.ts";
 import { CellwrightError } from "../../errors.ts";
 import { showBytes } from "../../render/text/amounts.ts";
+import { utf8Text } from "../../render/text/utf8.ts";
 import { findOpenSession, sessionArgument } from "../session-argument.ts";
 import { table } from "../table.ts";
 import { defineTool, type Reply, type ToolContext } from "../tool.ts";
 import { fileUri } from "../uri.ts";
 import { editText } from "./edit-text.ts";
-import { decodeText, decodeUtf8, pageOf } from "./file-text.ts";
+import { decodeText, pageOf } from "./file-text.ts";
 import { keptOutput, pathArgument, refuseKeptOutputs } from "./kept-outputs.ts";
 import { saveFile } from "./save-file.ts";
 
@@ -125,7 +126,7 @@ const editFile = defineTool({
   async run({ session_id, path: given, old_text, new_text, replace_all = false }, context) {
     const session = await findOpenSession(session_id, context);
     const file = writablePath(given, session);
-    const before = decodeUtf8((await session.workspace.read(file, { maxBytes: MAX_READ_BYTES })).bytes);
+    const before = utf8Text((await session.workspace.read(file, { maxBytes: MAX_READ_BYTES })).bytes);
     if (before === undefined) {
       const hint = "Change it in a cell, with the encoding it has.";
       throw new CellwrightError("edit_failed", `\`${file}\` is not UTF-8 text.`, { hint });

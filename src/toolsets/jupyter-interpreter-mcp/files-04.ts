@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { hasCode } from "../../errors.ts";
+import { utf8Text } from "../../render/text/utf8.ts";
 import { editLoosely } from "../../tools/files/edit-loosely.ts";
-import { decodeUtf8 } from "../../tools/files/file-text.ts";
 import type { Tool } from "../../tools/tool.ts";
 import { lenientBoolean, lenientInteger } from "../pydantic.ts";
 import { objectReply } from "./cell.ts";
@@ -26,7 +26,7 @@ const downloadFile = defineTool04({
   run: (input, context) =>
     inSession(input, context, "Download failed", async ({ session, file }) => {
       const bytes = await readBytes(session, file, input.path);
-      const text = isBinaryName(baseName(file)) ? undefined : decodeUtf8(bytes);
+      const text = isBinaryName(baseName(file)) ? undefined : utf8Text(bytes);
       const filename = baseName(input.path);
       return text === undefined
         ? { content: base64Of(bytes), encoding: "base64", filename }
@@ -100,7 +100,7 @@ const readFile = defineTool04({
     if (offset < 1) return objectReply({ error: "offset must be >= 1" });
     if (limit < 1) return objectReply({ error: "limit must be >= 1" });
     return inSession({ session_id, path: given }, context, "Read failed", async ({ session, file }) => {
-      const text = decodeUtf8(await readBytes(session, file, given));
+      const text = utf8Text(await readBytes(session, file, given));
       if (text === undefined) {
         throw new ReportedError(
           "Binary files cannot be read with read_file. Use download_file to retrieve binary content.",
@@ -156,7 +156,7 @@ const editFile = defineTool04({
   values: true,
   run: (input, context) =>
     inSession(input, context, "Edit failed", async ({ session, file }) => {
-      const before = decodeUtf8(await readBytes(session, file, input.path));
+      const before = utf8Text(await readBytes(session, file, input.path));
       if (before === undefined) {
         throw new ReportedError(
           "Binary files cannot be edited with edit_file. Use execute_code to manipulate binary content.",

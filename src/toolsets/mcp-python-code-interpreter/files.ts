@@ -1,7 +1,7 @@
 import type { Session } from "../../engine/session/session.ts";
 import { CellwrightError, hasCode } from "../../errors.ts";
 import type { FileChange } from "../../execution.ts";
-import { decodeUtf8 } from "../../tools/files/file-text.ts";
+import { utf8Text } from "../../render/text/utf8.ts";
 import type { ResourceContent } from "../toolset.ts";
 
 /** The original's history file: never listed, never served. */
@@ -54,7 +54,7 @@ export async function readKernelFile(
   if (filename.replace(/^(\.?\/)+/, "") === HISTORY_FILE) throw notFound;
   try {
     const { bytes, mimeType } = await session.workspace.read(filename, { maxBytes: MAX_READ_BYTES });
-    const text = /^(text\/|application\/(json|xml)$)/.test(mimeType) ? decodeUtf8(bytes) : undefined;
+    const text = /^(text\/|application\/(json|xml)$)/.test(mimeType) ? utf8Text(bytes) : undefined;
     return text === undefined ? { mimeType, blob: bytes } : { mimeType, text };
   } catch (error) {
     if (hasCode(error, "too_large")) throw error;
