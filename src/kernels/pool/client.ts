@@ -1,4 +1,5 @@
-import { request as httpRequest, type IncomingMessage } from "node:http";
+import { once } from "node:events";
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import * as z from "zod";
@@ -164,63 +165,46 @@ export class Sandbox {
     await this.#post(socket, "clear_session", { session_id: sessionId }, { limitMs: CLEAR_MS, signal });
   }
 
-  #post(socket: Socket, path: string, body: object, { limitMs, signal }: RunOptions): Promise<Answer> {
+  async #post(socket: Socket, path: string, body: object, { limitMs, signal }: RunOptions): Promise<Answer> {
     const url = this.#address(path);
     const bytes = Buffer.from(JSON.stringify(body));
-    return new Promise((resolve, reject) => {
-      let hasAnswer = false;
-      const fail = (reason: string, kind: "disconnected" | "timeout" = "disconnected") => {
-        this.#listener = undefined;
-        reject(new SandboxFailure(`Sandbox ${this.name} ${reason}`, { kind }));
-      };
-      const request = httpRequest({
-        method: "POST",
-        path: url.pathname,
-        headers: {
-          host: url.host,
-          "content-type": "application/json",
-          "content-length": bytes.length,
-          connection: "close",
-          ...this.#authorization(socket),
-        },
-        createConnection: () => socket,
-      });
-      const timer = setTimeout(() => {
-        fail(`did not answer within ${limitMs / 1000} s.`, "timeout");
-        request.destroy();
-      }, limitMs);
-      const abort = () => {
-        reject(signal?.reason);
-        request.destroy();
-      };
-      signal?.addEventListener("abort", abort, { once: true });
-      request.once("close", () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", abort);
-        socket.destroy();
-        // Once the response has started, reading it decides.
-        if (!hasAnswer) fail("closed the connection without an answer.");
-      });
-      request.once("error", (error) => fail(`dropped the connection without an answer (${error.message}).`));
-      request.once("response", (response) => {
-        hasAnswer = true;
-        read(response).then(
-          (text) =>
-            resolve({
-              status: response.statusCode ?? 0,
-              reason: response.statusMessage ?? "",
-              isLeaving: response.headers[NOT_RUN_HEADER] !== undefined,
-              text,
-            }),
-          (error: Error) => {
-            fail(`sent an incomplete answer (${error.message}).`);
-            request.destroy();
-          },
-        );
-      });
-      if (signal?.aborted) abort();
-      else request.end(bytes);
+    const limit = AbortSignal.timeout(Math.ceil(limitMs));
+    const request = httpRequest({
+      method: "POST",
+      path: url.pathname,
+      headers: {
+        host: url.host,
+        "content-type": "application/json",
+        "content-length": bytes.length,
+        connection: "close",
+        ...this.#authorization(socket),
+      },
+      createConnection: () => socket,
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
     });
+    // It can also fail after its response has started; reading the response reports that.
+    request.on("error", () => {});
+    let response: IncomingMessage | undefined;
+    try {
+      request.end(bytes);
+      response = await responseTo(request);
+      return {
+        status: response.statusCode ?? 0,
+        reason: response.statusMessage ?? "",
+        isLeaving: response.headers[NOT_RUN_HEADER] !== undefined,
+        text: await read(response),
+      };
+    } catch (error) {
+      signal?.throwIfAborted();
+      this.#listener = undefined;
+      const why = error instanceof Error ? error.message : String(error);
+      const what = response ? "sent an incomplete answer" : "dropped the connection without an answer";
+      throw limit.aborted
+        ? new SandboxFailure(`Sandbox ${this.name} did not answer within ${limitMs / 1000} s.`, { kind: "timeout" })
+        : new SandboxFailure(`Sandbox ${this.name} ${what} (${why}).`, { kind: "disconnected" });
+    } finally {
+      socket.destroy();
+    }
   }
 
   #address(path: string): URL {
@@ -242,23 +226,21 @@ interface RunOptions {
   signal?: AbortSignal | undefined;
 }
 
-function opened(socket: Socket, event: "connect" | "secureConnect", signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${CONNECT_MS / 1000} s`)), CONNECT_MS);
-    const abort = () => reject(signal?.reason);
-    signal?.addEventListener("abort", abort, { once: true });
-    socket.once("error", reject);
-    socket.once(event, () => resolve());
-    socket.once("close", () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-      reject(new Error("the connection was closed"));
-    });
-    socket.once(event, () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
-    });
-  });
+async function opened(socket: Socket, event: "connect" | "secureConnect", signal?: AbortSignal): Promise<void> {
+  const limit = AbortSignal.timeout(CONNECT_MS);
+  try {
+    await once(socket, event, { signal: signal ? AbortSignal.any([signal, limit]) : limit });
+  } catch (error) {
+    throw limit.aborted ? new Error(`no answer within ${CONNECT_MS / 1000} s`) : error;
+  }
+}
+
+async function responseTo(request: ClientRequest): Promise<IncomingMessage> {
+  const [response] = await Promise.race([
+    once(request, "response"),
+    once(request, "close").then(() => Promise.reject(new Error("it was closed"))),
+  ]);
+  return response;
 }
 
 async function read(response: IncomingMessage): Promise<string> {

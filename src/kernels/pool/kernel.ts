@@ -6,6 +6,7 @@ import type { Log } from "../../log.ts";
 import type { SandboxAnswer, SandboxReply } from "../../sandbox/protocol.ts";
 import type { Balancer } from "../balancer.ts";
 import type { ExecuteOptions, InstallOptions, Kernel, KernelInfo } from "../kernel.ts";
+import { deferred } from "../starting.ts";
 import { assignmentOf } from "./assignment.ts";
 import { type Sandbox, SandboxFailure } from "./client.ts";
 import { eventsOf } from "./events.ts";
@@ -43,7 +44,8 @@ export interface PoolKernelParts {
  */
 export class PoolKernel implements Kernel {
   readonly ownTimeLimit = { slackMs: SLACK_MS + NOTICE_MS };
-  readonly closed: Promise<{ reason: string }>;
+  readonly #closing = deferred<{ reason: string }>();
+  readonly closed = this.#closing.promise;
   readonly #parts: PoolKernelParts;
   readonly #name: string;
   readonly #disposing = new AbortController();
@@ -55,15 +57,11 @@ export class PoolKernel implements Kernel {
   #hasLeft = false;
   #cells = 0;
   #isClosed = false;
-  #close!: (closed: { reason: string }) => void;
   #disposed: Promise<void> | undefined;
 
   constructor(parts: PoolKernelParts) {
     this.#parts = parts;
     this.#name = parts.name ?? `${parts.sessionId}-${randomBytes(6).toString("hex")}`;
-    this.closed = new Promise((resolve) => {
-      this.#close = resolve;
-    });
   }
 
   get info(): KernelInfo {
@@ -278,7 +276,7 @@ export class PoolKernel implements Kernel {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#open?.socket.destroy();
-    this.#close({ reason });
+    this.#closing.resolve({ reason });
     this.#parts.ended(this, this.#sandbox?.name);
   }
 }

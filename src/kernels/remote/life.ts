@@ -1,6 +1,7 @@
 import type { Log } from "../../log.ts";
 import type { JupyterChannel } from "../protocol/channel.ts";
 import type { KernelLife } from "../protocol/kernel.ts";
+import { deferred } from "../starting.ts";
 import type { JupyterServer } from "./server/server.ts";
 
 /** A server may take longer to end a kernel that is in native code; that is not waited for. */
@@ -14,10 +15,7 @@ export function remoteLife(
   server: JupyterServer,
   { kernelId, channel, log }: { kernelId: string; channel?: JupyterChannel; log: Log },
 ): KernelLife {
-  let tell: (exit: { reason: string }) => void = () => {};
-  const exited = new Promise<{ reason: string }>((resolve) => {
-    tell = resolve;
-  });
+  const exiting = deferred<{ reason: string }>();
   let ending: Promise<void> | undefined;
   const end = async (reason: string): Promise<void> => {
     await channel?.close();
@@ -27,7 +25,7 @@ export function remoteLife(
       // The next sweep deletes it (see instances.ts).
       log.debug(`a kernel could not be ended: ${error instanceof Error ? error.message : error}`);
     }
-    tell({ reason });
+    exiting.resolve({ reason });
   };
   return {
     interrupt: async () => {
@@ -41,6 +39,6 @@ export function remoteLife(
       ending ??= end(reason);
       return ending;
     },
-    exited,
+    exited: exiting.promise,
   };
 }

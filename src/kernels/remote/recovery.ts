@@ -2,6 +2,7 @@ import type { JupyterChannel, Listener } from "../protocol/channel.ts";
 import { isRecord } from "../protocol/events.ts";
 import { createMessage, type JupyterMessage } from "../protocol/message.ts";
 import { isIdle } from "../protocol/newest-cell.ts";
+import { deferred } from "../starting.ts";
 import { messagesOf, type NewestCell } from "./ledger.ts";
 import { lossOf, REPLACED } from "./loss.ts";
 import { isRateNotice, OUTPUT_DROPPED } from "./server/rate.ts";
@@ -69,11 +70,11 @@ const LATE_NOTE = "<Some of the output is lost: the connection to the Jupyter se
  * runs no request twice.
  */
 export class RecoveringChannel implements JupyterChannel {
-  readonly closed: Promise<{ reason: string }>;
+  readonly #closing = deferred<{ reason: string }>();
+  readonly closed = this.#closing.promise;
   readonly #socket: BreakingChannel;
   readonly #session: string;
   #listener: Listener = () => {};
-  #tellClosed: (closed: { reason: string }) => void = () => {};
   #isClosed = false;
   #cell: Cell | undefined;
   /** The cell's messages while the ledger is being asked: the missed ones come first. */
@@ -97,9 +98,6 @@ export class RecoveringChannel implements JupyterChannel {
   constructor(socket: BreakingChannel, session: string) {
     this.#socket = socket;
     this.#session = session;
-    this.closed = new Promise((resolve) => {
-      this.#tellClosed = resolve;
-    });
     socket.onReconnect(() => this.#recover());
     void socket.closed.then(({ reason }) => this.#end(reason));
     socket.listen((message) => this.#take(message));
@@ -406,7 +404,7 @@ export class RecoveringChannel implements JupyterChannel {
     clearTimeout(this.#muteTimer);
     this.#release();
     this.#settle();
-    this.#tellClosed({ reason });
+    this.#closing.resolve({ reason });
     void this.#socket.close();
   }
 }

@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { JupyterChannel } from "../../protocol/channel.ts";
 import { isRecord } from "../../protocol/events.ts";
 import { createMessage, type JupyterMessage } from "../../protocol/message.ts";
+import { deferred } from "../../starting.ts";
+import { lossOf } from "../loss.ts";
 
 /** The kernel is gone or unreachable: the operation may or may not have been done. */
 export class HelperLost extends Error {}
@@ -30,22 +32,19 @@ interface Channel extends JupyterChannel {
  * rate limit, but never replies.
  */
 export class HelperKernel {
+  readonly #losing = deferred<string>();
   /** Resolves once, with the reason. Never rejects. */
-  readonly lost: Promise<string>;
+  readonly lost = this.#losing.promise;
   readonly #channel: Channel;
   readonly #session = randomUUID();
   readonly #silenceMs: number;
   readonly #pending = new Map<string, Pending>();
-  #tellLost: (reason: string) => void = () => {};
   #silence: NodeJS.Timeout | undefined;
   #lostReason: string | undefined;
 
   constructor(channel: Channel, { silenceMs }: { silenceMs: number }) {
     this.#channel = channel;
     this.#silenceMs = silenceMs;
-    this.lost = new Promise((resolve) => {
-      this.#tellLost = resolve;
-    });
     void channel.closed.then(({ reason }) => this.lose(reason));
     channel.onReconnect?.(() => this.#askAgain());
     channel.listen((message) => this.#hear(message));
@@ -67,7 +66,7 @@ export class HelperKernel {
     for (const pending of new Set(this.#pending.values())) pending.reject(new HelperLost(reason));
     this.#pending.clear();
     void this.#channel.close();
-    this.#tellLost(reason);
+    this.#losing.resolve(reason);
   }
 
   #send(pending: Pending, { code, expression }: Question): void {
@@ -92,7 +91,7 @@ export class HelperKernel {
   }
 
   #hear(message: JupyterMessage): void {
-    if (isDeath(message)) this.lose("The helper kernel died.");
+    if (lossOf(message) !== undefined) this.lose("The helper kernel died.");
     if (message.header.msg_type === "execute_reply") this.#take(message);
   }
 
@@ -113,15 +112,6 @@ export class HelperKernel {
     const reason = `The helper kernel did not answer for ${Math.round(this.#silenceMs / 1000)} s.`;
     this.#silence = setTimeout(() => this.lose(reason), this.#silenceMs).unref();
   }
-}
-
-/** Without a parent: the server reports that it replaces a kernel that died. */
-function isDeath({ header, parent, content }: JupyterMessage): boolean {
-  return (
-    header.msg_type === "status" &&
-    !parent.msg_id &&
-    ["restarting", "autorestarting", "dead"].includes(String(content.execution_state))
-  );
 }
 
 function answerIn(content: Record<string, unknown>): string | Error {

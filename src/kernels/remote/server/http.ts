@@ -1,4 +1,5 @@
-import { request as plainRequest } from "node:http";
+import { once } from "node:events";
+import { type IncomingMessage, request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
 
 /** Timeout of a REST request. */
@@ -22,30 +23,25 @@ export async function askHttp({ method, url, headers, body, signal }: HttpReques
   const limit = AbortSignal.timeout(LIMIT_MS);
   const both = signal ? AbortSignal.any([signal, limit]) : limit;
   both.throwIfAborted();
-  const request = url.startsWith("https:") ? secureRequest : plainRequest;
-  return new Promise<{ status: number; text: string }>((resolve, reject) => {
-    const stop = () => asked.destroy(both.reason);
-    const asked = request(url, { method, headers, agent: false }, (answer) => {
-      const pieces: Buffer[] = [];
-      let size = 0;
-      answer.on("data", (piece: Buffer) => {
-        size += piece.length;
-        if (size > MAX_ANSWER_BYTES) asked.destroy(new Error("its answer is too long"));
-        else pieces.push(piece);
-      });
-      answer.once("end", () => {
-        both.removeEventListener("abort", stop);
-        resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(pieces).toString() });
-      });
-      answer.once("error", reject);
-    });
-    asked.once("error", (error) => {
-      both.removeEventListener("abort", stop);
-      reject(error);
-    });
-    both.addEventListener("abort", stop);
+  const options = { method, headers, agent: false, signal: both };
+  const asked = (url.startsWith("https:") ? secureRequest : plainRequest)(url, options);
+  // It can also fail after its answer has started; reading the answer reports that.
+  asked.on("error", () => {});
+  try {
     asked.end(body);
-  });
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    const pieces: Buffer[] = [];
+    let size = 0;
+    for await (const piece of answer) {
+      size += piece.length;
+      if (size > MAX_ANSWER_BYTES) throw new Error("its answer is too long");
+      pieces.push(piece);
+    }
+    return { status: answer.statusCode ?? 0, text: Buffer.concat(pieces).toString() };
+  } catch (error) {
+    both.throwIfAborted();
+    throw error;
+  }
 }
 
 /** Whether the request failed because the certificate is not trusted. */

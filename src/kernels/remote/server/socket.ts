@@ -3,6 +3,7 @@ import type WebSocket from "ws";
 import { CellwrightError } from "../../../errors.ts";
 import type { JupyterChannel, Listener } from "../../protocol/channel.ts";
 import type { JupyterMessage } from "../../protocol/message.ts";
+import { deferred } from "../../starting.ts";
 import { whyNoAnswer } from "./http.ts";
 import { decodeMessage, encodeMessage } from "./wire.ts";
 
@@ -39,12 +40,12 @@ const MAX_UNSENT = 1_000;
  * the kernel sent meanwhile. Messages in flight may be lost in both directions: `onReconnect` is called.
  */
 export class WebSocketChannel implements JupyterChannel {
-  readonly closed: Promise<{ reason: string }>;
+  readonly #closing = deferred<{ reason: string }>();
+  readonly closed = this.#closing.promise;
   readonly #parts: SocketParts;
   readonly #pingMs: number;
   readonly #listeners = new Set<() => void>();
   readonly #ending = new AbortController();
-  #tellClosed: (closed: { reason: string }) => void = () => {};
   #listener: Listener = () => {};
   #socket: WebSocket | undefined;
   #unsent: JupyterMessage[] = [];
@@ -56,9 +57,6 @@ export class WebSocketChannel implements JupyterChannel {
   constructor(parts: SocketParts) {
     this.#parts = parts;
     this.#pingMs = parts.pingMs ?? PING_MS;
-    this.closed = new Promise((resolve) => {
-      this.#tellClosed = resolve;
-    });
   }
 
   /** The first connection; it is not retried. */
@@ -211,7 +209,7 @@ export class WebSocketChannel implements JupyterChannel {
     const socket = this.#socket;
     this.#socket = undefined;
     socket?.terminate();
-    this.#tellClosed({ reason });
+    this.#closing.resolve({ reason });
   }
 }
 
