@@ -3,10 +3,11 @@ import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
 import type { ExecuteOptions, Kernel, KernelInfo } from "../kernel.ts";
 import { cellLines, endLine, type Report } from "../shell/driver.ts";
+import { signalName } from "../shell/ending.ts";
 import { assignments, obstacleTo } from "../shell/variables.ts";
 import { Cell } from "./cell.ts";
 import type { OutputPipes } from "./output-pipes.ts";
-import { type ShellProcess, signalName } from "./process.ts";
+import type { ShellProcess } from "./process.ts";
 
 /**
  * Interval at which the end of an interrupted cell is requested again: the signal may have hit our own line. Every
@@ -175,7 +176,7 @@ export class BashKernel implements Kernel {
 function failureOf(cell: Cell, status: number): ExecutionEvent {
   if (cell.interruptWanted) return errorEvent("Interrupted", "the cell was interrupted");
   if (!cell.begun) return errorEvent("CellNotRun", "a signal reached the shell before the cell began");
-  const signal = signalName(status);
+  const signal = signalName(status - 128);
   return errorEvent("ExitCode", signal ? `exit code ${status} (${signal})` : `exit code ${status}`);
 }
 

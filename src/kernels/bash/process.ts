@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { constants } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Jail } from "../../isolation/jail.ts";
@@ -10,6 +9,7 @@ import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolati
 import { kill } from "../../process/kill.ts";
 import { isAlive, type ProcessId, processId } from "../../process/process-life.ts";
 import { shellCommand } from "../shell/driver.ts";
+import { signalName } from "../shell/ending.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
 
 /** Limit of the shell's own output, outside of cells: enough to explain a failed start. */
@@ -157,11 +157,6 @@ async function groupOf(pid: number): Promise<number> {
 
 /** Bubblewrap and shells report a signal as exit code 128 + n. */
 function passedOn(code: number | null, signal: string | null): Omit<ShellExit, "reason"> {
-  const name = code === null ? undefined : signalName(code);
+  const name = code === null ? undefined : signalName(code - 128);
   return name ? { code: null, signal: name } : { code, signal };
-}
-
-/** The signal behind an exit code above 128. */
-export function signalName(code: number): string | undefined {
-  return code > 128 ? Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0] : undefined;
 }

@@ -7,6 +7,7 @@ import type { Log } from "../../log.ts";
 import { removeFolder } from "../../process/remove-folder.ts";
 import type { KernelInfo } from "../kernel.ts";
 import { ReportReader, setupLines } from "../shell/driver.ts";
+import { shellEnd } from "../shell/ending.ts";
 import { deferred, readyInTime } from "../starting.ts";
 import { FifoReader, makeFifos } from "./fifo.ts";
 import { BashKernel } from "./kernel.ts";
@@ -111,9 +112,8 @@ async function closedReason(exit: ShellExit, { causeOfDeath, log }: BashStart): 
   if (exit.reason) return exit.reason;
   const known = await causeOfDeath?.(exit).catch((error) => log.warn("the cause of a shell's death is unknown", error));
   if (known && exit.code === null) return known;
-  if (exit.signal) return `The shell was killed by ${exit.signal}.`;
-  if (exit.code === null) return "The shell could not be started.";
-  return `The shell ended with exit code ${exit.code}, by \`exit\` or under \`set -e\`.`;
+  if (!exit.signal && exit.code === null) return "The shell could not be started.";
+  return shellEnd(exit);
 }
 
 function startFailed(detail: string): CellwrightError {

@@ -1,27 +1,26 @@
-import type { ExecutionEvent, Language } from "../../execution.ts";
+import type { ExecutionEvent } from "../../execution.ts";
 import type { Log } from "../../log.ts";
 import type { AdoptedKernel } from "../kernel.ts";
 import { eventOf, pageEvents } from "../protocol/events.ts";
 import { JupyterKernel } from "../protocol/kernel.ts";
 import type { NewestCell } from "./ledger.ts";
 import { remoteLife } from "./life.ts";
-import { type RemoteRecord, readRemoteRecord, removeRemoteRecord } from "./record.ts";
+import { type RemoteRecord, removeRemoteRecord } from "./record.ts";
 import { RecoveringChannel } from "./recovery.ts";
 import type { JupyterServer } from "./server/server.ts";
 import type { WebSocketChannel } from "./server/socket.ts";
 
 export interface RemoteAdoption {
   runDir: string;
-  language: Language;
-  /** The server of that address, if it is still in use. */
-  serverAt: (url: string) => JupyterServer | undefined;
+  record: RemoteRecord;
+  /** The recorded one. */
+  server: JupyterServer;
   signal: AbortSignal;
   log: Log;
 }
 
 export interface AdoptedRemote extends AdoptedKernel {
   kernel: JupyterKernel;
-  record: RemoteRecord;
 }
 
 /** A kernel that does not answer within this time is busy in native code; it is adopted without its newest cell. */
@@ -29,10 +28,7 @@ const ANSWER_MS = 5_000;
 
 /** Adopts the kernel that an earlier process left on a server, if it still exists. */
 export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemote | undefined> {
-  const { runDir, language, serverAt, signal, log } = adoption;
-  const record = await readRemoteRecord(runDir, language);
-  const server = record && serverAt(record.url);
-  if (!record || !server) return undefined;
+  const { runDir, record, server, signal, log } = adoption;
   const socket = await connect(server, record, signal);
   if (!socket) return undefined;
   const { kernelId, clientSession, info } = record;
@@ -43,7 +39,7 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemo
     channel,
     life: remoteLife(server, { kernelId, channel, log }),
     clientSession,
-    removeFiles: () => removeRemoteRecord(runDir, language),
+    removeFiles: () => removeRemoteRecord(runDir, info.language),
   });
   const isGone = await Promise.race([channel.closed.then(() => true), false]);
   if (isGone) {
@@ -53,7 +49,6 @@ export async function adoptRemote(adoption: RemoteAdoption): Promise<AdoptedRemo
   // A finished cell sends nothing more.
   if (!newest || newest.silent || newest.reply) channel.release();
   return {
-    record,
     kernel,
     ...(newest && !newest.silent && { newestCell: { code: newest.code, events: eventsOf(newest, kernel, channel) } }),
   };

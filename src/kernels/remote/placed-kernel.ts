@@ -1,25 +1,27 @@
 import type { BackendUse } from "../balancer.ts";
 import type { ExecuteOptions, Kernel } from "../kernel.ts";
+import type { JupyterKernel } from "../protocol/kernel.ts";
+import { executeInShell } from "./bash.ts";
 
-/** Reports a kernel's cells to the balancer as use of its server. */
-export function placedKernel(kernel: Kernel, begin: () => BackendUse): Kernel {
+/** A kernel on a server, or the shell in it. Its cells are reported to the balancer as use of the server. */
+export function placedKernel(kernel: JupyterKernel, begin: () => BackendUse): Kernel {
+  const isShell = kernel.info.language === "bash";
   async function* execute(code: string, options?: ExecuteOptions) {
     const use = begin();
     try {
-      yield* kernel.execute(code, options);
+      yield* isShell ? executeInShell(kernel, code, options) : kernel.execute(code, options);
       use.succeeded();
     } finally {
       use.ended();
     }
   }
-  const { settled, interrupt, inspect } = kernel;
   return {
     info: kernel.info,
     closed: kernel.closed,
     execute,
-    ...(settled && { settled: (signal) => settled.call(kernel, signal) }),
-    ...(interrupt && { interrupt: () => interrupt.call(kernel) }),
-    ...(inspect && { inspect: (query) => inspect.call(kernel, query) }),
+    settled: (signal) => kernel.settled(signal),
+    interrupt: () => kernel.interrupt(),
+    ...(!isShell && { inspect: (query) => kernel.inspect(query) }),
     dispose: () => kernel.dispose(),
   };
 }

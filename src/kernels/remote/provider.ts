@@ -5,8 +5,8 @@ import type { Language } from "../../execution.ts";
 import type { Log } from "../../log.ts";
 import { Balancer } from "../balancer.ts";
 import type { Kernel, KernelInfo, KernelProvider, StartOptions } from "../kernel.ts";
+import type { JupyterKernel } from "../protocol/kernel.ts";
 import { adoptRemote } from "./adopt.ts";
-import { shellKernel } from "./bash.ts";
 import type { Call } from "./files/helper.ts";
 import { Site } from "./files/site.ts";
 import { openRemoteWorkspace } from "./files/workspace.ts";
@@ -40,7 +40,7 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
   const live = new Set<Kernel>();
   const disposing = new AbortController();
 
-  const serverAt = (url: string) => [...sites.values()].find(({ server }) => server.url === url)?.server;
+  const siteAt = (url: string) => [...sites.values()].find(({ server }) => server.url === url);
   const siteNamed = (name: string): Site => sites.get(name) as Site;
   const placeOf = (sessionId: string): Site | undefined => {
     const [only] = sites.values();
@@ -68,12 +68,12 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
     async (operation, args, options) =>
       (await find()).helper.call(operation, args, options);
 
-  const keep = (kernel: Kernel, sessionId: string, site: Site, kernelId: () => string): Kernel => {
+  const keep = (kernel: JupyterKernel, sessionId: string, site: Site, kernelId: string): Kernel => {
     const placed = placedKernel(kernel, () => balancer.begin(sessionId, site.name));
     live.add(placed);
     void placed.closed.then(() => {
       live.delete(placed);
-      if (!disposing.signal.aborted) void forgetIfGone(site, kernelId()).catch(() => {});
+      if (!disposing.signal.aborted) void forgetIfGone(site, kernelId).catch(() => {});
     });
     return placed;
   };
@@ -98,10 +98,10 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
     const kernel = await startRemote(start);
     // A former kernel that could not be adopted is useless.
     if (former)
-      void serverAt(former.url)
-        ?.deleteKernel(former.kernelId)
+      void siteAt(former.url)
+        ?.server.deleteKernel(former.kernelId)
         .catch(() => {});
-    return keep(language === "bash" ? shellKernel(kernel) : kernel, sessionId, site, () => kernelId);
+    return keep(kernel, sessionId, site, kernelId);
   };
 
   return {
@@ -145,20 +145,16 @@ export async function createRemoteProvider(config: RemoteConfig): Promise<Kernel
 
     async adopt(language, options) {
       const { sessionId, runDir, signal } = options;
-      const adopted = await adoptRemote({ runDir, language, serverAt, signal, log });
+      const record = await readRemoteRecord(runDir, language);
+      const site = record && siteAt(record.url);
+      const adopted = site && (await adoptRemote({ runDir, record, server: site.server, signal, log }));
       if (!adopted) return undefined;
-      const site = [...sites.values()].find(({ server }) => server.url === adopted.record.url) as Site;
+      const { kernelId } = record;
       balancer.place(sessionId, site.name);
       await site.instances
-        .noteKernel(adopted.record.kernelId, { sessionId, language })
+        .noteKernel(kernelId, { sessionId, language })
         .catch((error) => log.warn(`${site.name}: cannot register this Cellwright there`, error));
-      const kernel = keep(
-        language === "bash" ? shellKernel(adopted.kernel) : adopted.kernel,
-        sessionId,
-        site,
-        () => adopted.record.kernelId,
-      );
-      return { kernel, ...(adopted.newestCell && { newestCell: adopted.newestCell }) };
+      return { ...adopted, kernel: keep(adopted.kernel, sessionId, site, kernelId) };
     },
 
     workspace: (sessionId) => {
@@ -207,7 +203,7 @@ async function openSites(config: RemoteConfig): Promise<Map<string, Site>> {
 
 /** A kernel that the server did not delete in time stays marked; a later sweep deletes it. */
 async function forgetIfGone({ server, instances }: Site, kernelId: string): Promise<void> {
-  if ((await server.kernels()).some(({ id }) => id === kernelId)) return;
+  if ((await server.kernels()).includes(kernelId)) return;
   await instances.forgetKernel(kernelId);
 }
 
