@@ -38,7 +38,6 @@ const END_MS = 4_000;
  * `.cellwright/kernels/` one per kernel started by such a process. All times are by the server's clock.
  */
 export class Instances {
-  readonly instance: string;
   readonly #parts: InstancesParts;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
@@ -46,7 +45,6 @@ export class Instances {
 
   constructor(parts: InstancesParts) {
     this.#parts = parts;
-    this.instance = parts.instance;
   }
 
   /** Sends heartbeats from now on, and deletes orphaned kernels periodically. */
@@ -56,12 +54,12 @@ export class Instances {
   }
 
   async heartbeat(): Promise<void> {
-    await this.#ask("heartbeat", { instance: this.instance });
+    await this.#ask("heartbeat", { instance: this.#parts.instance });
   }
 
   /** To be called for each new kernel immediately, and for each adopted one. */
   async noteKernel(kernelId: string, { sessionId, language }: KernelMark): Promise<void> {
-    const mark = { session: sessionId ?? null, language: language ?? "helper", instance: this.instance };
+    const mark = { session: sessionId ?? null, language: language ?? "helper", instance: this.#parts.instance };
     await this.#ask("mark_kernel", { kernel: kernelId, mark });
   }
 
@@ -78,7 +76,7 @@ export class Instances {
     const { server, log } = this.#parts;
     const marks = await this.#ask<FoundMark[]>("kernel_marks", {});
     // Listed after the marks: a marked kernel that is missing from this list is gone, not about to appear.
-    const living = new Set((await server.kernels(AbortSignal.timeout(30_000))).map(({ id }) => id));
+    const living = new Set(await server.kernels(AbortSignal.timeout(30_000)));
     const deleted: string[] = [];
     for (const { kernel, alive, over } of marks) {
       if (living.has(kernel) && (alive || !over)) continue;
@@ -96,7 +94,7 @@ export class Instances {
   async dispose(): Promise<void> {
     clearInterval(this.#timer);
     const signal = AbortSignal.timeout(END_MS);
-    await this.#ask("instance_ends", { instance: this.instance }, signal).catch(() => {});
+    await this.#ask("instance_ends", { instance: this.#parts.instance }, signal).catch(() => {});
   }
 
   #beat(): void {

@@ -36,14 +36,11 @@ export class MirrorCopy {
 
   /** Reads the existing copy. If its journal differs from the local one, it is put aside, not overwritten. */
   static async meet(place: MirrorPlace, sessionId: string, folder: string): Promise<MirrorCopy> {
-    const ownBytes = await sizeOf(join(folder, JOURNAL));
-    const { files, journal } = await look(place, sessionId, ownBytes);
+    const { files, relation } = await compare(place, sessionId, folder);
     const run = Object.keys(files).filter((path) => path.startsWith(`${RUN}/`));
     const copy = new MirrorCopy(place, sessionId, folder, run.map((path) => path.slice(RUN.length + 1)).sort());
     for (const [path, size] of Object.entries(files)) copy.#sizes.set(path, size);
-    const theirs = files[JOURNAL] ?? 0;
-    const isOurs = theirs <= ownBytes && journal === (await hashOfStart(join(folder, JOURNAL), theirs));
-    if (theirs > 0 && !isOurs) {
+    if (relation !== "beginning") {
       await askPlace(place, "mirror_put_aside", { session: sessionId });
       copy.#sizes.delete(JOURNAL);
     }
@@ -155,12 +152,15 @@ async function pullFile(place: MirrorPlace, { sessionId, path, sizeBytes, to }: 
   }
 }
 
-/** Whether a server's history of a session continues the local one. */
-export async function isAhead(place: MirrorPlace, sessionId: string, folder: string): Promise<boolean> {
+/** A server's files of a session, and whether its history is the beginning of the local one or continues it. */
+export async function compare(place: MirrorPlace, sessionId: string, folder: string) {
   const ownBytes = await sizeOf(join(folder, JOURNAL));
   const { files, journal } = await look(place, sessionId, ownBytes);
-  if ((files[JOURNAL] ?? 0) <= ownBytes) return false;
-  return journal === (await hashOfStart(join(folder, JOURNAL), ownBytes));
+  const theirBytes = files[JOURNAL] ?? 0;
+  const isSame =
+    theirBytes === 0 || journal === (await hashOfStart(join(folder, JOURNAL), Math.min(ownBytes, theirBytes)));
+  const relation = !isSame ? "other" : theirBytes > ownBytes ? "continuation" : "beginning";
+  return { files, relation } as const;
 }
 
 export async function tokenOf(folder: string): Promise<string> {

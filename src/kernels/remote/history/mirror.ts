@@ -2,7 +2,7 @@ import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import type { Mirror } from "../../../store/store.ts";
 import { HelperRefusal } from "../server/refusal.ts";
-import { isAhead, MirrorCopy, pullAll, tokenOf } from "./mirror-copy.ts";
+import { compare, MirrorCopy, pullAll, tokenOf } from "./mirror-copy.ts";
 import { askPlace, JOURNAL, look, type MirrorPlace, RECORD } from "./mirror-place.ts";
 
 export type { MirrorPlace } from "./mirror-place.ts";
@@ -69,7 +69,8 @@ export function createMirror({ places, placeOf, log }: MirrorParts): Mirror {
       });
       if (answers.some(({ value }) => !value)) return false;
       for (const { place } of answers) {
-        if (await isAhead(place, sessionId, folder)) await pullAll(place, sessionId, folder);
+        const { relation } = await compare(place, sessionId, folder);
+        if (relation === "continuation") await pullAll(place, sessionId, folder);
       }
       return true;
     },

@@ -15,13 +15,6 @@ export interface JupyterServerConfig {
   log: Log;
 }
 
-export interface ServerKernel {
-  id: string;
-  state: string;
-  lastActivity: string;
-  connections: number;
-}
-
 const HANDSHAKE_MS = 30_000;
 const DELETE_ATTEMPTS = 8;
 const DELETE_PAUSE_MS = 400;
@@ -65,15 +58,11 @@ export class JupyterServer {
     return id;
   }
 
-  async kernels(signal?: AbortSignal): Promise<ServerKernel[]> {
+  /** The ids of its kernels. */
+  async kernels(signal?: AbortSignal): Promise<string[]> {
     const { list } = this.#take(await this.#ask("GET", "/api/kernels", { signal }), "list its kernels");
     if (!Array.isArray(list)) throw this.#refused("does not answer as a Jupyter server does", URL_HINT);
-    return list.filter(isRecord).map((kernel) => ({
-      id: String(kernel.id),
-      state: String(kernel.execution_state ?? ""),
-      lastActivity: String(kernel.last_activity ?? ""),
-      connections: Number(kernel.connections ?? 0),
-    }));
+    return list.filter(isRecord).map(({ id }) => String(id));
   }
 
   async interruptKernel(id: string): Promise<void> {

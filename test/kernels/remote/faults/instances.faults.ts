@@ -32,7 +32,7 @@ for (const { requirement, name } of serverRequirements) {
       created.push(id);
       return id;
     };
-    const living = async () => (await here.server.kernels(soon())).map(({ id }) => id);
+    const living = () => here.server.kernels(soon());
     function keepSession(id: string, more: object = {}): void {
       mkdirSync(there(id), { recursive: true });
       writeFileSync(there(id, "session.json"), JSON.stringify({ format: 1, id, ...more }));
