@@ -242,8 +242,7 @@ export class RecoveringChannel implements JupyterChannel {
       this.#unanswered += 1;
       if (this.#unanswered >= UNANSWERED * this.#patience && !this.#isHeld) this.#connectAnew();
       else this.#ask(0);
-    }, ANSWER_MS);
-    this.#timer.unref();
+    }, ANSWER_MS).unref();
   }
 
   #watch(): void {
@@ -253,8 +252,7 @@ export class RecoveringChannel implements JupyterChannel {
     this.#timer = setTimeout(() => {
       if (this.#isHeld) this.#watch();
       else if (cell === this.#running) this.#check(cell);
-    }, CHECK_MS);
-    this.#timer.unref();
+    }, CHECK_MS).unref();
   }
 
   /** Recovers what was missed if the cell has ended, or if nothing answers. */
@@ -269,8 +267,7 @@ export class RecoveringChannel implements JupyterChannel {
     this.#timer = setTimeout(() => {
       if (this.#isHeld) this.#watch();
       else this.#recover();
-    }, ANSWER_MS);
-    this.#timer.unref();
+    }, ANSWER_MS).unref();
   }
 
   /** The kernel publishes its status around each answer, on the same path as output. */
@@ -278,8 +275,7 @@ export class RecoveringChannel implements JupyterChannel {
     clearTimeout(this.#muteTimer);
     this.#muteTimer = setTimeout(() => {
       if (this.#unheard.length > 0 && !this.#isHeld && !this.#isClosed) this.#connectAnew();
-    }, MUTE_MS * this.#patience);
-    this.#muteTimer.unref();
+    }, MUTE_MS * this.#patience).unref();
   }
 
   #connectAnew(): void {

@@ -117,15 +117,22 @@ def _is_filled(line):
     return stripped != "" and not stripped.startswith("#")
 
 
-def _is_command(line, names):
+def _parts(line, names):
+    """Variable assignments, first word and the rest of a line that may be a command; None if it is Python."""
     found = _COMMAND.match(line)
     if not found or line[0].isspace():
-        return False
-    settings, word, rest = found.groups()
+        return None
+    _, word, rest = found.groups()
     if "=" in word or rest.startswith("(") or _ASSIGNED.match(rest) or keyword.iskeyword(word):
+        return None
+    return None if word.isidentifier() and names.has(word) else found.groups()
+
+
+def _is_command(line, names):
+    parts = _parts(line, names)
+    if parts is None:
         return False
-    if word.isidentifier() and names.has(word):
-        return False
+    settings, word, rest = parts
     may_be_python = settings or word in _SIGNS or names.are_unknown or _OPERATOR.match(rest)
     if may_be_python and _parsed(line) is not None:
         return False
@@ -239,10 +246,13 @@ def _written(lines, pieces, shell):
 
 def _as_magic(line, shell, names):
     """For a cell of one line: IPython has magics for the most common commands, and some of them return a value."""
-    found = _COMMAND.match(line)
-    if not found or not _is_word(line, names):
+    parts = _parts(line, names)
+    if parts is None:
         return None
-    _, word, rest = found.groups()
+    settings, word, rest = parts
+    # The word need not be a command on this machine.
+    if settings or not word.isidentifier() or (_OPERATOR.match(rest) and _parsed(line) is not None):
+        return None
     rest = rest.strip()
     if word == "cd" and not _OPERATORS_OF_SHELL.search(rest):
         return f"get_ipython().run_shell({line.strip()!r}, tells_folder=True)"
@@ -258,18 +268,6 @@ def _as_magic(line, shell, names):
             return None
         return f"get_ipython().run_shell({f'{command} {rest}'.rstrip()!r})"
     return f"get_ipython().run_line_magic({word!r}, {rest!r})"
-
-
-def _is_word(line, names):
-    """Like `_is_command`, for words that need not be commands on this machine."""
-    found = _COMMAND.match(line)
-    if not found or line[0].isspace():
-        return False
-    settings, word, rest = found.groups()
-    if settings or not word.isidentifier() or keyword.iskeyword(word) or names.has(word):
-        return False
-    is_pythons = rest.startswith("(") or _ASSIGNED.match(rest) or (_OPERATOR.match(rest) and _parsed(line) is not None)
-    return not is_pythons
 
 
 def _pip(text, shell):

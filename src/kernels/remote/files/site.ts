@@ -30,9 +30,8 @@ export class Site {
       onStart: (id) => this.#note(this.instances.noteKernel(id, {})),
       onEnd: (id) => this.#note(this.instances.forgetKernel(id)),
     });
-    const { call } = this.helper;
-    this.instances = new Instances({ server, call, notebooksFolder, instance, log });
-    this.place = { name: server.name, call, notebooksFolder, instance };
+    this.place = { name: server.name, call: this.helper.call, notebooksFolder, instance };
+    this.instances = new Instances({ server, place: this.place, log });
   }
 
   get name(): string {

@@ -1,14 +1,11 @@
 import type { Language } from "../../../execution.ts";
 import type { Log } from "../../../log.ts";
-import type { Call } from "../files/helper.ts";
 import type { JupyterServer } from "../server/server.ts";
+import { askPlace, type MirrorPlace } from "./mirror-place.ts";
 
 export interface InstancesParts {
   server: Pick<JupyterServer, "name" | "kernels" | "deleteKernel">;
-  call: Call;
-  notebooksFolder: string;
-  /** Unique per start of this process, the same on all servers. */
-  instance: string;
+  place: MirrorPlace;
   log: Log;
 }
 
@@ -54,18 +51,20 @@ export class Instances {
   }
 
   async heartbeat(): Promise<void> {
-    await this.#ask("heartbeat", { instance: this.#parts.instance });
+    const { place } = this.#parts;
+    await askPlace(place, "heartbeat", { instance: place.instance });
   }
 
   /** To be called for each new kernel immediately, and for each adopted one. */
   async noteKernel(kernelId: string, { sessionId, language }: KernelMark): Promise<void> {
-    const mark = { session: sessionId ?? null, language: language ?? "helper", instance: this.#parts.instance };
-    await this.#ask("mark_kernel", { kernel: kernelId, mark });
+    const { place } = this.#parts;
+    const mark = { session: sessionId ?? null, language: language ?? "helper", instance: place.instance };
+    await askPlace(place, "mark_kernel", { kernel: kernelId, mark });
   }
 
   /** After a kernel was deleted. */
   async forgetKernel(kernelId: string): Promise<void> {
-    await this.#ask("unmark_kernel", { kernel: kernelId });
+    await askPlace(this.#parts.place, "unmark_kernel", { kernel: kernelId });
   }
 
   /**
@@ -73,8 +72,8 @@ export class Instances {
    * instances, and kernels that no Cellwright started, are left alone. Returns the deleted ids.
    */
   async sweep(): Promise<string[]> {
-    const { server, log } = this.#parts;
-    const marks = await this.#ask<FoundMark[]>("kernel_marks", {});
+    const { server, place, log } = this.#parts;
+    const marks = await askPlace<FoundMark[]>(place, "kernel_marks", {});
     // Listed after the marks: a marked kernel that is missing from this list is gone, not about to appear.
     const living = new Set(await server.kernels(AbortSignal.timeout(30_000)));
     const deleted: string[] = [];
@@ -93,8 +92,9 @@ export class Instances {
   /** Shutdown: releases everything that this instance uses. */
   async dispose(): Promise<void> {
     clearInterval(this.#timer);
+    const { place } = this.#parts;
     const signal = AbortSignal.timeout(END_MS);
-    await this.#ask("instance_ends", { instance: this.#parts.instance }, signal).catch(() => {});
+    await askPlace(place, "instance_ends", { instance: place.instance }, { signal }).catch(() => {});
   }
 
   #beat(): void {
@@ -112,10 +112,5 @@ export class Instances {
           this.#isSilent = true;
         },
       );
-  }
-
-  #ask<T>(operation: string, args: Parameters<Call>[1], signal?: AbortSignal): Promise<T> {
-    const { call, notebooksFolder } = this.#parts;
-    return call<T>(operation, { notebooks: notebooksFolder, ...args }, signal && { signal });
   }
 }

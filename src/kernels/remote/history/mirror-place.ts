@@ -1,13 +1,13 @@
 import type { Json } from "../../../execution.ts";
-import type { Call } from "../files/helper.ts";
+import type { Call, CallOptions } from "../files/helper.ts";
 
-/** A server that keeps copies of sessions. */
+/** A server that keeps copies of sessions, and the registry of who uses it. */
 export interface MirrorPlace {
   /** For messages. */
   name: string;
   call: Call;
   notebooksFolder: string;
-  /** This instance, as registered by `instances.ts`. */
+  /** This process, as registered by `instances.ts`: unique per start, the same on all servers. */
   instance: string;
 }
 
@@ -26,8 +26,13 @@ export function isKept(path: string): boolean {
   return kept.test(path);
 }
 
-export function askPlace<T>(place: MirrorPlace, operation: string, args: Record<string, Json>): Promise<T> {
-  return place.call<T>(operation, { notebooks: place.notebooksFolder, ...args });
+export function askPlace<T>(
+  { call, notebooksFolder }: MirrorPlace,
+  operation: string,
+  args: Record<string, Json>,
+  options?: CallOptions,
+): Promise<T> {
+  return call<T>(operation, { notebooks: notebooksFolder, ...args }, options);
 }
 
 export interface Look {

@@ -25,7 +25,8 @@ for (const { requirement, name } of serverRequirements) {
     const there = (...names: string[]) => join(here.started.home, "notebooks/.cellwright", ...names);
     const open = (instance: string) => {
       const { server, helper } = here;
-      return new Instances({ server, call: helper.call, notebooksFolder: "notebooks", instance, log: quiet });
+      const place = { name: server.name, call: helper.call, notebooksFolder: "notebooks", instance };
+      return new Instances({ server, place, log: quiet });
     };
     const newKernel = async (): Promise<string> => {
       const id = await here.server.createKernel(soon());
