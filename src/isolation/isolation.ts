@@ -41,9 +41,7 @@ export function gapsOf({ tier, landlockAbi }: Isolation): string[] {
 export async function tryIsolation(tier: Tier, kind: Launcher["kind"]): Promise<FoundIsolation> {
   const program = findLauncher(kind);
   if (!program) return { obstacle: `there is no ${kind === "python" ? "`python3`" : "bubblewrap (`bwrap`)"}` };
-  const candidate = { tier, launcher: { kind, program } };
-  const { failure, landlockAbi } = await tryCandidate(candidate);
-  return failure === undefined ? { ...candidate, landlockAbi } : { obstacle: failure };
+  return tryLauncher(tier, { kind, program });
 }
 
 async function tryTiers(mode: JailMode): Promise<FoundIsolation> {
@@ -71,23 +69,20 @@ async function findGateLauncher({ tier, launcher }: Isolation): Promise<Launcher
   return "obstacle" in own ? undefined : own.launcher;
 }
 
-type Candidate = Pick<Isolation, "tier" | "launcher">;
-
 /** Runs a shell in a jail like a session's. */
-async function tryCandidate(candidate: Candidate): Promise<{ failure?: string; landlockAbi: number }> {
-  if (!seccompFilter()) return { failure: `system calls of ${process.arch} are not known`, landlockAbi: 0 };
+async function tryLauncher(tier: Tier, launcher: Launcher): Promise<FoundIsolation> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "cellwright-jail-")));
   try {
-    const landlockAbi = await abiOf(candidate.launcher);
-    const isolation = { ...candidate, landlockAbi };
-    if (candidate.tier === "landlock" && landlockAbi === 0)
-      return { failure: "this kernel has no Landlock", landlockAbi };
+    // Throws if the system calls of this processor are not known.
+    seccompFilter();
+    const isolation = { tier, launcher, landlockAbi: await abiOf(launcher) };
+    if (tier === "landlock" && isolation.landlockAbi === 0) return { obstacle: "this kernel has no Landlock" };
     const jail = await localJail({ isolation, environmentPaths: [], workspaceDir: folder, tmpDir: folder });
     const probe = 'echo here > file && read line < file && [ "$line" = here ] && test -e /proc/self/status';
     const failure = await failureOf(jail, ["/bin/sh", "-c", probe]);
-    return failure === undefined ? { landlockAbi } : { failure, landlockAbi };
+    return failure === undefined ? isolation : { obstacle: failure };
   } catch (error) {
-    return { failure: error instanceof Error ? error.message : String(error), landlockAbi: 0 };
+    return { obstacle: error instanceof Error ? error.message : String(error) };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -39,7 +39,6 @@ const inotifyLimits = { max_inotify_instances: 4, max_inotify_watches: 4096 };
 export function jailRequest(jail: Jail): object {
   const { isolation, env, workingDir, proxy } = jail;
   const hasNamespaces = isolation.tier === "namespaces";
-  const filter = seccompFilter(filterOptions(jail));
   return {
     tier: isolation.tier,
     env,
@@ -48,7 +47,7 @@ export function jailRequest(jail: Jail): object {
     landlock: landlockRules(jail),
     // Without its own loopback there is no port: the gate hands over each connection.
     proxy: proxy && { socket: proxy.socket, port: hasNamespaces ? PROXY_PORT : null },
-    seccomp: filter && hex(filter),
+    seccomp: hex(seccompFilter(filterOptions(jail))),
     gate: gateOf(jail),
   };
 }
@@ -75,14 +74,13 @@ function namespaceRules(jail: Jail): object {
 }
 
 /** The filter for bubblewrap, which has no gate to judge connections and no process to set limits inside. */
-export function bubblewrapFilter(jail: Jail): Uint8Array | undefined {
+export function bubblewrapFilter(jail: Jail): Uint8Array {
   return seccompFilter({ ...filterOptions(jail), connects: !judgesConnections(jail), watches: false });
 }
 
 /** For a zygote without namespaces, whose forks get their own filters: blocks the network only. */
-export function enclosureFilter(): string | undefined {
-  const filter = noNetworkFilter();
-  return filter && hex(filter);
+export function enclosureFilter(): string {
+  return hex(noNetworkFilter());
 }
 
 function filterOptions(jail: Jail): FilterOptions {
@@ -127,7 +125,6 @@ function gateOf(jail: Jail): object | undefined {
     names,
     quota: quota !== undefined,
   });
-  if (!gate) return undefined;
   return {
     filter: hex(gate.filter),
     calls: gate.calls,

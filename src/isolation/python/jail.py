@@ -145,8 +145,7 @@ class _Landlock:
 
 
 def _filter_calls(policy):
-    if policy.get("seccomp"):
-        linux.filter_system_calls(bytes.fromhex(policy["seccomp"]))
+    linux.filter_system_calls(bytes.fromhex(policy["seccomp"]))
 
 
 def _report_and_exit():

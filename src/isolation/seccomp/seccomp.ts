@@ -3,7 +3,7 @@
  * accept. Unknown system calls are refused; calls.ts lists the known ones.
  */
 
-import { and, assemble, give, goto, ifAnyBit, ifAtLeast, ifEqual, label, load, type Step } from "./bpf.ts";
+import { and, assemble, give, ifAnyBit, ifAtLeast, ifNoneOf, ifOneOf, load, type Program } from "./bpf.ts";
 import {
   attributeCalls,
   type CallNumbers,
@@ -105,17 +105,15 @@ const ARCH = 4;
 const argument = (index: number): number => 16 + 8 * index;
 const upperHalf = (index: number): number => 20 + 8 * index;
 
-const ALLOW = 0x7fff_0000;
-const ASK = 0x7fc0_0000;
-const KILL_PROCESS = 0x8000_0000;
-const refuse = (errno: number): number => 0x0005_0000 | errno;
+const allow = give(0x7fff_0000);
+const ask = give(0x7fc0_0000);
+const killProcess = give(0x8000_0000);
+const refuse = (errno: number): Program => give(0x0005_0000 | errno);
 
-/** The filter for an architecture; undefined if it is not supported. */
-export function seccompFilter(options: FilterOptions = {}): Uint8Array | undefined {
+/** The filter for an architecture. Throws if it is not supported. */
+export function seccompFilter(options: FilterOptions = {}): Uint8Array {
   const { sockets = "namespace", apart = true, nests = false, arch = process.arch } = options;
-  const known = archs[arch];
-  if (!known) return undefined;
-  const { column } = known;
+  const { column } = architecture(arch);
   const refused = {
     ...refusedCalls,
     ...(nests ? {} : namespaceCalls),
@@ -124,58 +122,41 @@ export function seccompFilter(options: FilterOptions = {}): Uint8Array | undefin
     ...(options.truncates === false ? { truncate: calls.truncate } : {}),
     ...(options.connects === false ? { connect: calls.connect } : {}),
   };
-  const on = (call: CallNumbers, body: Step[]) => onCall(call[column], body);
-  return assemble([
-    ...checkProcessor(arch),
-    ...on(calls.clone3, [give(refuse(ENOSYS))]),
-    ...(nests
-      ? []
-      : on(calls.clone, [load(argument(0)), ifAnyBit(NEW_NAMESPACE, "clone/no"), ...verdicts("clone", EPERM)])),
-    ...on(calls.socket, socketCheck(sockets)),
-    ...(sockets === "namespace" ? [] : judgedConnections(on)),
-    ...(apart
-      ? []
-      : on(calls.fcntl, [
-          load(argument(1)),
-          ...[F_SETOWN, F_SETOWN_EX].map((request) => ifEqual(request, "fcntl/no")),
-          ...verdicts("fcntl", EPERM),
-        ])),
-    ...on(calls.ioctl, [
+  const on: OnCall = (call, ...body) => onCall(call[column], ...body);
+  return assemble(
+    checkProcessor(arch),
+    on(calls.clone3, refuse(ENOSYS)),
+    nests ? [] : on(calls.clone, load(argument(0)), ifAnyBit(NEW_NAMESPACE, refuse(EPERM)), allow),
+    on(calls.socket, socketCheck(sockets)),
+    sockets === "namespace" ? [] : judgedConnections(on),
+    apart ? [] : on(calls.fcntl, load(argument(1)), ifOneOf([F_SETOWN, F_SETOWN_EX], refuse(EPERM)), allow),
+    on(
+      calls.ioctl,
       load(argument(1)),
-      ...RESERVING.map((request) => ifEqual(request, "ioctl/unsupported")),
-      ...[TIOCSTI, TIOCLINUX].map((request) => ifEqual(request, "ioctl/no")),
-      ...(apart ? [] : [FIOSETOWN, SIOCSPGRP].map((request) => ifEqual(request, "ioctl/no"))),
-      ...verdicts("ioctl", EPERM),
-      label("ioctl/unsupported"),
-      give(refuse(EOPNOTSUPP)),
-    ]),
-    ...on(calls.setsockopt, [
+      ifOneOf(RESERVING, refuse(EOPNOTSUPP)),
+      ifOneOf([TIOCSTI, TIOCLINUX, ...(apart ? [] : [FIOSETOWN, SIOCSPGRP])], refuse(EPERM)),
+      allow,
+    ),
+    on(
+      calls.setsockopt,
       load(argument(1)),
-      ifEqual(SOL_SOCKET, "setsockopt/socket"),
-      give(ALLOW),
-      label("setsockopt/socket"),
+      ifNoneOf([SOL_SOCKET], allow),
       load(argument(2)),
-      ...BUFFER_SIZES.map((name) => ifEqual(name, "setsockopt/no")),
       // Succeeds without an effect, as where a limit applies.
-      ...verdicts("setsockopt", 0),
-    ]),
-    ...on(calls.fallocate, [give(refuse(EOPNOTSUPP))]),
-    ...Object.entries(modeCalls).flatMap(([name, row]) => on(row.numbers, noSetId(name, row))),
+      ifOneOf(BUFFER_SIZES, refuse(0)),
+      allow,
+    ),
+    on(calls.fallocate, refuse(EOPNOTSUPP)),
+    ...Object.values(modeCalls).map((row) => on(row.numbers, noSetId(row))),
     // Its mode is in memory, which a filter cannot read: programs fall back to `openat`.
-    ...on(calls.openat2, [give(refuse(ENOSYS))]),
-    ...(apart ? [] : Object.entries(ownProcessCalls).flatMap(([name, row]) => on(row.numbers, ownOnly(name, row)))),
-    ...(apart ? [] : Object.entries(ownerCalls).flatMap(([name, row]) => on(row.numbers, sameOwner(name, row.user)))),
-    ifAtLeast(NEWEST_KNOWN + 1, "unknown"),
-    ...(apart ? [] : numbersOf(attributeCalls, column).map((number) => ifEqual(number, "unsupported"))),
-    ...numbersOf(refused, column).map((number) => ifEqual(number, "refused")),
-    give(ALLOW),
-    label("refused"),
-    give(refuse(EPERM)),
-    label("unknown"),
-    give(refuse(ENOSYS)),
-    label("unsupported"),
-    give(refuse(EOPNOTSUPP)),
-  ]);
+    on(calls.openat2, refuse(ENOSYS)),
+    ...(apart ? [] : Object.values(ownProcessCalls).map((row) => on(row.numbers, ownOnly(row)))),
+    ...(apart ? [] : Object.values(ownerCalls).map((row) => on(row.numbers, sameOwner(row.user)))),
+    ifAtLeast(NEWEST_KNOWN + 1, refuse(ENOSYS)),
+    apart ? [] : ifOneOf(numbersOf(attributeCalls, column), refuse(EOPNOTSUPP)),
+    ifOneOf(numbersOf(refused, column), refuse(EPERM)),
+    allow,
+  );
 }
 
 /** The filter that asks the gate, and the numbers by which python/gate/gate.py identifies the calls. */
@@ -200,222 +181,148 @@ export interface GateOptions {
   arch?: string;
 }
 
-export function gateFilter(options: GateOptions): GateFilter | undefined {
+export function gateFilter(options: GateOptions): GateFilter {
   const { connections, tcp, signals, files, names, quota, arch = process.arch } = options;
-  const known = archs[arch];
-  if (!known) return undefined;
-  const { column } = known;
-  const numbers = present({
-    ...(connections ? { connect: calls.connect[column] } : {}),
-    ...(tcp ? { listen: calls.listen[column] } : {}),
-    ...(signals ? numbersByName(signalCalls, column) : {}),
-    ...(files ? numbersByName(judgedFileCalls, column) : {}),
-    ...(names ? numbersByName(judgedNameCalls, column) : {}),
-  });
-  const opens = names ? Object.entries(judgedOpenCalls) : [];
-  const writes = quota ? Object.entries(writeCalls) : [];
-  const filter = assemble([
-    ...checkProcessor(arch),
-    ...Object.values(numbers).map((number) => ifEqual(number, "ask")),
-    ...opens.flatMap(([, { numbers: row, flags }]) =>
-      onCall(row[column], [load(argument(flags)), ifAnyBit(OPENS_FOR_WRITING, "ask"), give(ALLOW)]),
-    ),
-    ...writes.flatMap(([, { numbers: row, bytes }]) =>
-      onCall(
-        row[column],
-        bytes === undefined
-          ? [give(ASK)]
-          : [
-              load(upperHalf(bytes)),
-              ifAtLeast(1, "ask"),
-              load(argument(bytes)),
-              ifAtLeast(WAKE_BYTES + 1, "ask"),
-              give(ALLOW),
-            ],
-      ),
-    ),
-    ...(quota ? numbersOf(copyCalls, column).flatMap((number) => onCall(number, [give(refuse(ENOSYS))])) : []),
-    ...(tcp
-      ? onCall(calls.socket[column], [
-          load(argument(0)),
-          ifEqual(AF_INET, "ask"),
-          ifEqual(AF_INET6, "ask"),
-          give(ALLOW),
-        ])
-      : []),
-    give(ALLOW),
-    label("ask"),
-    give(ASK),
-  ]);
-  const byName = (rows: [string, { numbers: CallNumbers }][]) =>
-    present(Object.fromEntries(rows.map(([name, row]) => [name, row.numbers[column]])));
-  return {
-    filter,
-    calls: { ...numbers, ...byName(opens), ...byName(writes), ...(tcp ? { socket: calls.socket[column] } : {}) },
+  const { column } = architecture(arch);
+  const on: OnCall = (call, ...body) => onCall(call[column], ...body);
+  const always: Record<string, CallNumbers> = {
+    ...(connections && { connect: calls.connect }),
+    ...(tcp && { listen: calls.listen }),
+    ...(signals && signalCalls),
+    ...(files && judgedFileCalls),
+    ...(names && judgedNameCalls),
   };
+  const opens = names ? judgedOpenCalls : {};
+  const writes = quota ? writeCalls : {};
+  const filter = assemble(
+    checkProcessor(arch),
+    ifOneOf(numbersOf(always, column), ask),
+    ...Object.values(opens).map(({ numbers, flags }) =>
+      on(numbers, load(argument(flags)), ifAnyBit(OPENS_FOR_WRITING, ask), allow),
+    ),
+    ...Object.values(writes).map(({ numbers, bytes }) => on(numbers, bytes === undefined ? ask : askIfLong(bytes))),
+    quota ? ifOneOf(numbersOf(copyCalls, column), refuse(ENOSYS)) : [],
+    tcp ? on(calls.socket, load(argument(0)), ifOneOf([AF_INET, AF_INET6], ask), allow) : [],
+    allow,
+  );
+  const sometimes = Object.entries({ ...opens, ...writes }).map(([name, { numbers }]) => [name, numbers] as const);
+  const all = { ...always, ...Object.fromEntries(sometimes), ...(tcp && { socket: calls.socket }) };
+  return { filter, calls: numbersByName(all, column) };
 }
 
 /** Allows Unix sockets only. */
-export function noNetworkFilter(arch: string = process.arch): Uint8Array | undefined {
-  const known = archs[arch];
-  if (!known) return undefined;
-  return assemble([
-    ...checkProcessor(arch),
-    ...onCall(calls.socket[known.column], [
+export function noNetworkFilter(arch: string = process.arch): Uint8Array {
+  return assemble(
+    checkProcessor(arch),
+    onCall(
+      calls.socket[architecture(arch).column],
       load(argument(0)),
-      ifEqual(AF_UNIX, "socket/yes"),
-      give(refuse(EAFNOSUPPORT)),
-      label("socket/yes"),
-      give(ALLOW),
-    ]),
-    give(ALLOW),
-  ]);
+      ifNoneOf([AF_UNIX], refuse(EAFNOSUPPORT)),
+      allow,
+    ),
+    allow,
+  );
 }
 
-function checkProcessor(arch: string): Step[] {
+function architecture(name: string): { audit: number; column: 0 | 1 } {
+  const found = archs[name];
+  if (!found) throw new Error(`system calls of ${name} are not known`);
+  return found;
+}
+
+function checkProcessor(arch: string): Program {
   return [
     load(ARCH),
-    ifEqual(archs[arch]?.audit ?? 0, "processor"),
-    give(KILL_PROCESS),
-    label("processor"),
+    ifNoneOf([architecture(arch).audit], killProcess),
     load(NUMBER),
-    ...(arch === "x64" ? [ifAtLeast(X32_BIT, "x32"), goto("number"), label("x32"), give(KILL_PROCESS)] : []),
-    label("number"),
-  ];
+    arch === "x64" ? ifAtLeast(X32_BIT, killProcess) : [],
+  ].flat();
 }
+
+type OnCall = (call: CallNumbers, ...body: Program[]) => Program;
 
 /** `body` must always end in a verdict: it overwrites the loaded call number. */
-function onCall(number: number, body: Step[]): Step[] {
-  if (number < 0) return [];
-  const [then, past] = [`then/${number}`, `past/${number}`];
-  return [ifEqual(number, then), goto(past), label(then), ...body, label(past)];
+function onCall(number: number, ...body: Program[]): Program {
+  return number < 0 ? [] : ifOneOf([number], ...body);
 }
 
-function verdicts(name: string, errno: number): Step[] {
-  return [give(ALLOW), label(`${name}/no`), give(refuse(errno))];
-}
-
-function socketCheck(sockets: Sockets): Step[] {
-  const families = [
-    ifEqual(AF_UNIX, "socket/unix"),
-    ...(sockets === "unix" ? [] : [ifEqual(AF_INET, "socket/inet"), ifEqual(AF_INET6, "socket/inet")]),
-    ...(sockets === "namespace" || sockets === "gated" ? [ifEqual(AF_NETLINK, "socket/netlink")] : []),
-  ];
-  const anyType = sockets === "namespace";
-  const types = (name: string, allowed: number[]): Step[] => [
-    label(name),
-    ...(anyType
-      ? []
-      : [
-          load(argument(1)),
-          and(SOCKET_TYPE),
-          ...allowed.map((type) => ifEqual(type, `${name}/type`)),
-          give(refuse(EPERM)),
-        ]),
-    label(`${name}/type`),
-  ];
+function socketCheck(sockets: Sockets): Program {
+  const onlyTypes = (...types: number[]) =>
+    sockets === "namespace" ? [] : [load(argument(1)), and(SOCKET_TYPE), ifNoneOf(types, refuse(EPERM))].flat();
+  const onlyProtocols = (...protocols: number[]) =>
+    [load(argument(2)), ifOneOf(protocols, allow), refuse(EAFNOSUPPORT)].flat();
   return [
     load(argument(0)),
-    ...families,
-    give(refuse(EAFNOSUPPORT)),
-    ...types("socket/unix", [SOCK_STREAM, SOCK_SEQPACKET]),
-    give(ALLOW),
-    ...types("socket/inet", [SOCK_STREAM]),
-    load(argument(2)),
-    ...PROTOCOLS.map((protocol) => ifEqual(protocol, "socket/yes")),
-    give(refuse(EAFNOSUPPORT)),
-    label("socket/netlink"),
-    load(argument(2)),
-    ifEqual(NETLINK_ROUTE, "socket/yes"),
-    give(refuse(EAFNOSUPPORT)),
-    label("socket/yes"),
-    give(ALLOW),
-  ];
+    ifOneOf([AF_UNIX], onlyTypes(SOCK_STREAM, SOCK_SEQPACKET), allow),
+    sockets === "unix" ? [] : ifOneOf([AF_INET, AF_INET6], onlyTypes(SOCK_STREAM), onlyProtocols(...PROTOCOLS)),
+    sockets === "namespace" || sockets === "gated" ? ifOneOf([AF_NETLINK], onlyProtocols(NETLINK_ROUTE)) : [],
+    refuse(EAFNOSUPPORT),
+  ].flat();
 }
 
 /** Only `connect` may reach an address: blocks datagram pairs, and sends that connect. */
-function judgedConnections(on: (call: CallNumbers, body: Step[]) => Step[]): Step[] {
-  const flagsAt = { sendto: 3, sendmsg: 2, sendmmsg: 3 };
+function judgedConnections(on: OnCall): Program {
+  const noFastOpen = (flags: number) =>
+    [load(argument(flags)), ifAnyBit(MSG_FASTOPEN, refuse(EOPNOTSUPP)), allow].flat();
+  // All other pairs can be sent to an address, including those that turn into datagrams.
+  const connected = ifNoneOf([SOCK_STREAM, SOCK_SEQPACKET], refuse(EPERM));
   return [
-    // All others can be sent to an address, including those that turn into datagrams.
-    ...on(calls.socketpair, [
-      load(argument(1)),
-      and(SOCKET_TYPE),
-      ...[SOCK_STREAM, SOCK_SEQPACKET].map((type) => ifEqual(type, "pair/yes")),
-      give(refuse(EPERM)),
-      label("pair/yes"),
-      give(ALLOW),
-    ]),
-    ...Object.entries(flagsAt).flatMap(([name, index]) =>
-      on(calls[name as keyof typeof flagsAt], [
-        load(argument(index)),
-        ifAnyBit(MSG_FASTOPEN, `${name}/no`),
-        ...verdicts(name, EOPNOTSUPP),
-      ]),
-    ),
-  ];
+    on(calls.socketpair, load(argument(1)), and(SOCKET_TYPE), connected, allow),
+    on(calls.sendto, noFastOpen(3)),
+    on(calls.sendmsg, noFastOpen(2)),
+    on(calls.sendmmsg, noFastOpen(3)),
+  ].flat();
 }
 
 /** A setuid program would run with the rights of the server's user on the host. */
-function noSetId(name: string, { mode, ifFlags }: ModeCall): Step[] {
-  const unlessCreating = ifFlags
-    ? [load(argument(ifFlags.argument)), ifAnyBit(ifFlags.bits, `${name}/mode`), give(ALLOW), label(`${name}/mode`)]
-    : [];
-  return [...unlessCreating, load(argument(mode)), ifAnyBit(SET_ID, `${name}/no`), ...verdicts(name, EPERM)];
+function noSetId({ mode, ifFlags }: ModeCall): Program {
+  const check = [load(argument(mode)), ifAnyBit(SET_ID, refuse(EPERM)), allow].flat();
+  if (!ifFlags) return check;
+  return [load(argument(ifFlags.argument)), ifAnyBit(ifFlags.bits, check), allow].flat();
 }
 
-function sameOwner(name: string, user: number): Step[] {
+function sameOwner(user: number): Program {
   const unchanged = 0xffff_ffff;
   return [
     load(argument(user)),
-    ...[unchanged, process.getuid?.() ?? 0].map((id) => ifEqual(id, `${name}/user`)),
-    give(refuse(EPERM)),
-    label(`${name}/user`),
+    ifNoneOf([unchanged, process.getuid?.() ?? 0], refuse(EPERM)),
     load(argument(user + 1)),
-    ...[unchanged, process.getgid?.() ?? 0].map((id) => ifEqual(id, `${name}/group`)),
-    give(refuse(EPERM)),
-    label(`${name}/group`),
-    give(ALLOW),
-  ];
+    ifNoneOf([unchanged, process.getgid?.() ?? 0], refuse(EPERM)),
+    allow,
+  ].flat();
 }
 
-function ownOnly(name: string, { argument: index, only, unlessNull, errno }: OwnProcessCall): Step[] {
-  const pointer =
-    unlessNull === undefined
-      ? []
-      : [
-          load(argument(unlessNull)),
-          ifAtLeast(1, `${name}/no`),
-          load(upperHalf(unlessNull)),
-          ifAtLeast(1, `${name}/no`),
-          give(ALLOW),
-        ];
-  const kind = only
-    ? [load(argument(only.argument)), ifEqual(only.value, `${name}/kind`), give(refuse(errno)), label(`${name}/kind`)]
-    : [];
+function ownOnly({ argument: index, only, unlessNull, errno }: OwnProcessCall): Program {
   return [
-    ...kind,
+    only ? [...load(argument(only.argument)), ...ifNoneOf([only.value], refuse(errno))] : [],
     load(argument(index)),
-    ifAtLeast(1, `${name}/other`),
-    give(ALLOW),
-    label(`${name}/other`),
-    ...(pointer.length > 0 ? pointer : []),
-    label(`${name}/no`),
-    give(refuse(errno)),
-  ];
+    ifOneOf([0], allow),
+    unlessNull === undefined ? [] : ifNull(unlessNull, allow),
+    refuse(errno),
+  ].flat();
 }
 
-function numbersByName(table: Record<string, CallNumbers>, column: 0 | 1): Record<string, number> {
-  return Object.fromEntries(Object.entries(table).map(([name, row]) => [name, row[column]]));
+function ifNull(index: number, body: Program): Program {
+  return [load(upperHalf(index)), ifOneOf([0], load(argument(index)), ifOneOf([0], body))].flat();
+}
+
+/** Asks the gate about a write, unless this argument says that it is short. */
+function askIfLong(bytes: number): Program {
+  return [
+    load(upperHalf(bytes)),
+    ifAtLeast(1, ask),
+    load(argument(bytes)),
+    ifAtLeast(WAKE_BYTES + 1, ask),
+    allow,
+  ].flat();
 }
 
 /** Without calls that this processor does not have. */
-function present(numbers: Record<string, number>): Record<string, number> {
-  return Object.fromEntries(Object.entries(numbers).filter(([, number]) => number >= 0));
+function numbersByName(table: Record<string, CallNumbers>, column: 0 | 1): Record<string, number> {
+  const numbers = Object.entries(table).map(([name, row]) => [name, row[column]] as const);
+  return Object.fromEntries(numbers.filter(([, number]) => number >= 0));
 }
 
 function numbersOf(table: Record<string, CallNumbers>, column: 0 | 1): number[] {
-  return Object.values(table)
-    .map((row) => row[column])
-    .filter((number) => number >= 0);
+  return Object.values(numbersByName(table, column));
 }
