@@ -3,12 +3,6 @@ import type { Jail } from "./jail.ts";
 import { type OrderedMount, orderedMounts } from "./mounts/ordered.ts";
 import { coveredProc, HOST_NAME, readOnlyProc, UID } from "./policy.ts";
 
-/** Default descriptor on which bubblewrap reports its child's pid: the first after stderr. */
-export const INFO_FD = 3;
-
-/** Default descriptor from which it reads the seccomp filter. */
-export const SECCOMP_FD = 4;
-
 const isolationArgs = [
   // User, process, network, IPC, host name and cgroup namespaces.
   "--unshare-all",
@@ -24,18 +18,18 @@ const isolationArgs = [
   "--new-session",
 ];
 
-export interface BubblewrapOptions {
+export interface BubblewrapFds {
   /** The descriptor on which it reports its child's pid, as seen from the host. */
-  infoFd?: number;
+  infoFd: number;
   /** The descriptor from which it reads the seccomp filter. */
-  seccompFd?: number;
-  /** Bubblewrap is pid 1 of the jail and reaps orphans; the program is its child. */
-  reaper?: boolean;
+  seccompFd: number;
 }
 
-/** The command line that runs a program in this jail. When the jail's first process ends, all its processes end. */
-export function bubblewrapArgs(jail: Jail, command: string[], options: BubblewrapOptions = {}): string[] {
-  const { infoFd = INFO_FD, seccompFd, reaper = false } = options;
+/**
+ * The options for this jail. Bubblewrap is its pid 1 and reaps orphans, the program is its child; when the program
+ * ends, all processes end.
+ */
+export function bubblewrapArgs(jail: Jail, { infoFd, seccompFd }: BubblewrapFds): string[] {
   const size = jail.tmpMb === undefined ? [] : ["--size", String(jail.tmpMb * 1024 * 1024)];
   return [
     ...isolationArgs,
@@ -43,9 +37,8 @@ export function bubblewrapArgs(jail: Jail, command: string[], options: Bubblewra
     ...(jail.nests ? [] : ["--disable-userns"]),
     ...(jail.network === "host" ? ["--share-net"] : []),
     "--die-with-parent",
-    ...(reaper ? [] : ["--as-pid-1"]),
     ...["--info-fd", String(infoFd)],
-    ...(seccompFd === undefined ? [] : ["--seccomp", String(seccompFd)]),
+    ...["--seccomp", String(seccompFd)],
     "--clearenv",
     ...Object.entries(jail.env).flatMap(([name, value]) => ["--setenv", name, value]),
     ...["--proc", "/proc"],
@@ -65,8 +58,6 @@ export function bubblewrapArgs(jail: Jail, command: string[], options: Bubblewra
     // The root is a tmpfs without a size limit.
     ...["--remount-ro", "/"],
     ...["--chdir", jail.workingDir],
-    "--",
-    ...command,
   ];
 }
 
@@ -82,7 +73,7 @@ function coverArgs(name: string): string[] {
   return found.isDirectory() ? ["--tmpfs", path, "--remount-ro", path] : ["--ro-bind", "/dev/null", path];
 }
 
-/** Parses what bubblewrap reports on `INFO_FD`. */
+/** Parses what bubblewrap, or launch.py, reports on the info descriptor. */
 export function childPid(info: string): number | undefined {
   const pid = /"child-pid":\s*(\d+)/.exec(info)?.[1];
   return pid === undefined ? undefined : Number(pid);

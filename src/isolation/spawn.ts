@@ -49,14 +49,12 @@ const WAITING_SHELL = '"$@"; exit $?';
 
 function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: SpawnOptions): JailedProcess {
   const { stdio, limits, survives = false } = options;
-  const filter = bubblewrapFilter(jail);
   const infoFd = stdio.length;
-  const argsFd = infoFd + 1;
-  const seccompFd = filter && infoFd + 2;
+  const [argsFd, seccompFd] = [infoFd + 1, infoFd + 2];
   const { proxy } = jail;
   const forwarded = proxy ? [proxy.python, proxy.script, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
-  const settings = bubblewrapArgs(jail, [], { infoFd, seccompFd, reaper: true }).slice(0, -1);
+  const settings = bubblewrapArgs(jail, { infoFd, seccompFd });
   // Not on the command line, which every user of the machine can read: the environment may contain secrets.
   const bubblewrap = [bwrap, "--args", String(argsFd), "--", ...limited];
   const parented = survives ? ["/bin/sh", "-c", WAITING_SHELL, "sh", ...bubblewrap] : bubblewrap;
@@ -65,10 +63,10 @@ function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: S
     cwd: "/",
     env: {},
     detached: true,
-    stdio: [...stdio, "pipe", "pipe", ...(filter ? ["pipe" as const] : [])],
+    stdio: [...stdio, "pipe", "pipe", "pipe"],
   });
   send(child.stdio[argsFd], settings.map((arg) => `${arg}\0`).join(""));
-  if (seccompFd !== undefined && filter) send(child.stdio[seccompFd], filter);
+  send(child.stdio[seccompFd], bubblewrapFilter(jail));
   const first = readPid(child, child.stdio[infoFd] as Readable | null);
   // Bubblewrap's jail ends with its first process, even if bubblewrap is gone.
   return { child, ids: first.then((pid) => (pid === undefined ? undefined : { ending: pid, first: pid })) };

@@ -30,9 +30,11 @@ describeWith("bubblewrap", "a jail", () => {
       env: { ONLY: "this" },
       workingDir: "/held",
     };
-    const args = bubblewrapArgs(jail, ["/bin/sh", "-c", script]);
-    const withoutInfo = args.filter((_arg, index) => args[index] !== "--info-fd" && args[index - 1] !== "--info-fd");
-    const { stdout } = await run("bwrap", withoutInfo, { env: { PATH: process.env.PATH, SECRET: "token" } });
+    const args = bubblewrapArgs(jail, { infoFd: 3, seccompFd: 4 });
+    const given = ["--info-fd", "--seccomp"];
+    const kept = args.filter((arg, index) => !given.includes(arg) && !given.includes(args[index - 1] ?? ""));
+    const command = [...kept, "--", "/bin/sh", "-c", script];
+    const { stdout } = await run("bwrap", command, { env: { PATH: process.env.PATH, SECRET: "token" } });
     return stdout.trim();
   }
 
@@ -53,7 +55,7 @@ describeWith("bubblewrap", "a jail", () => {
 
   test("has its own environment, processes and network, and no capabilities", async () => {
     expect(await inJail("env")).not.toContain("token");
-    expect(await inJail("echo $ONLY $$")).toBe("this 1");
+    expect(await inJail("echo $ONLY $$")).toBe("this 2");
     expect(await inJail("ls -d /proc/[0-9]* | wc -l")).toMatch(/^[1-4]$/);
     expect(await inJail("tail -n +3 /proc/net/dev | cut -d: -f1")).toBe("lo");
     expect(await inJail("grep -E 'CapEff|NoNewPrivs' /proc/self/status | tr -d '\\t\\n'")).toBe(
