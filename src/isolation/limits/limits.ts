@@ -1,5 +1,6 @@
 import { readdir, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../log.ts";
 import { kill } from "../../process/kill.ts";
 import { decodeSignalExit, explainExit, type ProcessExit } from "../exit.ts";
@@ -15,8 +16,6 @@ import {
   thisMachine,
 } from "./cgroups.ts";
 
-export { fromWaitStatus, type ProcessExit } from "../exit.ts";
-
 /** Limits that `python/limits.py` and `spawnJailed` set for a new process. Plain JSON. */
 export interface ProcessLimits {
   /** Files into which the process writes `0` before it enters a jail, to join its session's cgroups. */
@@ -31,22 +30,6 @@ export interface ProcessLimits {
   fileSizeMb: number;
   processes: number;
   openFiles: number;
-}
-
-export interface SessionLimits {
-  forProcess: ProcessLimits;
-  /** What could not be limited here, as sentences. */
-  notes: string[];
-  /** Whether a cgroup limits the session's total memory; otherwise `watchUse` has to. */
-  limitsMemory: boolean;
-  /** Why a kernel of this session ended, as a sentence. */
-  causeOfDeath(exit: ProcessExit): Promise<string>;
-  /** Host pids of the session's processes; empty without a cgroup. */
-  processes(): Promise<number[]>;
-  /** Kills all processes in the session's cgroups. */
-  killAll(): Promise<void>;
-  /** Releases the limits; after the session's last kernel, kills what is left in its cgroups and removes them. */
-  dispose(): Promise<void>;
 }
 
 export interface LimitSetter {
@@ -86,7 +69,7 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
       // After a reset the next kernel may start while the previous one's groups are still being removed.
       await removals.get(name);
       users.set(name, (users.get(name) ?? 0) + 1);
-      const groups: Group[] = [];
+      const groups: Hierarchy[] = [];
       for (const hierarchy of hierarchies) {
         const folder = join(hierarchy.folder, name);
         if (!(await succeeds(machine.makeGroup(folder)))) {
@@ -96,53 +79,45 @@ export async function openLimits(log: Log, given?: CgroupMachine): Promise<Limit
         const set = await setLimits(folder, hierarchy, limits, machine);
         groups.push({ ...hierarchy, folder, controllers: set });
       }
-      const limited = (controller: Controller) => groups.some((group) => group.controllers.includes(controller));
-      return new CgroupLimits(groups, limits, {
-        limited,
-        release: async (remove) => {
-          const left = (users.get(name) ?? 1) - 1;
-          users.set(name, left);
-          if (left > 0) return;
-          users.delete(name);
-          const removal = remove().finally(() => removals.delete(name));
-          removals.set(name, removal);
-          await removal;
-        },
-        log,
-        killsSoFar: await oomKills(groups),
-      });
+      const release = async () => {
+        const left = (users.get(name) ?? 1) - 1;
+        users.set(name, left);
+        if (left > 0) return;
+        users.delete(name);
+        const removal = removeGroups(groups, log).finally(() => removals.delete(name));
+        removals.set(name, removal);
+        await removal;
+      };
+      return new SessionLimits(groups, limits, { release, killsSoFar: await oomKills(groups) });
     },
   };
 }
 
-type Group = Hierarchy;
-
-/** Releases one kernel's use; `remove` is called for the session's last. */
-type Release = (remove: () => Promise<void>) => Promise<void>;
-
-class CgroupLimits implements SessionLimits {
+/** The limits of one kernel, and the cgroups of its session, which enforce some of them. */
+export class SessionLimits {
   readonly forProcess: ProcessLimits;
+  /** What could not be limited here, as sentences. */
   readonly notes: string[];
+  /** Whether a cgroup limits the session's total memory; otherwise `watchUse` has to. */
   readonly limitsMemory: boolean;
-  readonly #groups: Group[];
+  readonly #groups: Hierarchy[];
   readonly #limits: Limits;
-  readonly #release: Release;
-  readonly #log: Log;
+  readonly #release: () => Promise<void>;
   #killsSoFar: number;
   #disposed = false;
 
   constructor(
-    groups: Group[],
+    groups: Hierarchy[],
     limits: Limits,
-    parts: { limited: (name: Controller) => boolean; release: Release; log: Log; killsSoFar: number },
+    { release, killsSoFar }: { release: () => Promise<void>; killsSoFar: number },
   ) {
+    const limited = (name: Controller) => groups.some((group) => group.controllers.includes(name));
     this.#groups = groups;
     this.#limits = limits;
-    this.#release = parts.release;
-    this.#log = parts.log;
-    this.#killsSoFar = parts.killsSoFar;
-    this.limitsMemory = parts.limited("memory");
-    this.notes = notesOn(limits, parts.limited);
+    this.#release = release;
+    this.#killsSoFar = killsSoFar;
+    this.limitsMemory = limited("memory");
+    this.notes = notesOn(limits, limited);
     this.forProcess = {
       procsFiles: groups.map(({ folder }) => join(folder, "cgroup.procs")),
       dataMb: limits.memoryMb,
@@ -153,6 +128,7 @@ class CgroupLimits implements SessionLimits {
     };
   }
 
+  /** Why a kernel of this session ended, as a sentence. */
   async causeOfDeath(exit: ProcessExit): Promise<string> {
     const kills = await oomKills(this.#groups);
     const ranOut = kills > this.#killsSoFar && decodeSignalExit(exit).signal === "SIGKILL";
@@ -160,41 +136,44 @@ class CgroupLimits implements SessionLimits {
     return explainExit(exit, ranOut ? { limitMb: this.#limits.memoryMb } : undefined);
   }
 
-  async processes(): Promise<number[]> {
-    const lists = await Promise.all(this.#groups.map(({ folder }) => readText(join(folder, "cgroup.procs"))));
-    const pids = lists.flatMap((list) => list.split("\n").filter(Boolean).map(Number));
-    // 0: a process outside of this pid namespace.
-    return [...new Set(pids)].filter((pid) => pid > 0 && pid !== process.pid);
+  /** Host pids of the session's processes; empty without a cgroup. */
+  processes(): Promise<number[]> {
+    return processesIn(this.#groups);
   }
 
-  async killAll(): Promise<void> {
-    for (let tries = 0; tries < EXIT_POLLS; tries += 1) {
-      const pids = await this.processes();
-      if (pids.length === 0) return;
-      for (const pid of pids) kill(pid);
-      await pause(EXIT_POLL_MS);
-    }
-  }
-
+  /** Releases the limits; after the session's last kernel, kills what is left in its cgroups and removes them. */
   async dispose(): Promise<void> {
     if (this.#disposed) return;
     this.#disposed = true;
-    await this.#release(() => this.#remove());
+    await this.#release();
   }
+}
 
-  async #remove(): Promise<void> {
-    await this.killAll();
-    for (const { folder } of this.#groups) {
-      let removed = false;
-      for (let tries = 0; !removed && tries < EXIT_POLLS; tries += 1) {
-        if (tries > 0) await pause(EXIT_POLL_MS);
-        removed = await rmdir(folder).then(
-          () => true,
-          (error: NodeJS.ErrnoException) => error.code === "ENOENT",
-        );
-      }
-      if (!removed) this.#log.warn(`cannot remove the cgroup ${folder}`);
+async function processesIn(groups: Hierarchy[]): Promise<number[]> {
+  const lists = await Promise.all(groups.map(({ folder }) => readText(join(folder, "cgroup.procs"))));
+  const pids = lists.flatMap((list) => list.split("\n").filter(Boolean).map(Number));
+  // 0: a process outside of this pid namespace.
+  return [...new Set(pids)].filter((pid) => pid > 0 && pid !== process.pid);
+}
+
+/** Kills what is left in these groups, and removes them. */
+async function removeGroups(groups: Hierarchy[], log: Log): Promise<void> {
+  for (let tries = 0; tries < EXIT_POLLS; tries += 1) {
+    const pids = await processesIn(groups);
+    if (pids.length === 0) break;
+    for (const pid of pids) kill(pid);
+    await pause(EXIT_POLL_MS);
+  }
+  for (const { folder } of groups) {
+    let removed = false;
+    for (let tries = 0; !removed && tries < EXIT_POLLS; tries += 1) {
+      if (tries > 0) await pause(EXIT_POLL_MS);
+      removed = await rmdir(folder).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => error.code === "ENOENT",
+      );
     }
+    if (!removed) log.warn(`cannot remove the cgroup ${folder}`);
   }
 }
 
@@ -254,7 +233,7 @@ const limitFiles: Record<1 | 2, Record<Controller, (values: Values) => LimitFile
 };
 
 /** How many processes of these groups the OOM killer has killed. */
-async function oomKills(groups: Group[]): Promise<number> {
+async function oomKills(groups: Hierarchy[]): Promise<number> {
   const memory = groups.find((group) => group.controllers.includes("memory"));
   if (!memory) return 0;
   const file = memory.version === 2 ? "memory.events" : "memory.oom_control";
@@ -293,8 +272,4 @@ async function removeOrphanedGroups(folder: string): Promise<void> {
     // `rmdir` fails for a group with processes.
     if (made && Date.now() - made.mtimeMs > ORPHAN_AGE_MS) await succeeds(rmdir(group));
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
