@@ -10,7 +10,7 @@ import socket
 import stat
 import struct
 
-from .request import Refused, about, real_path, signed
+from .request import Refused, about, closing, real_path, signed
 from .signals import is_below
 
 _MAX_ADDRESS_BYTES = 128
@@ -60,14 +60,12 @@ class _Connections:
         """Only to sockets of the session's own code, in folders that only the session uses."""
         if not path:
             raise Refused(errno.EACCES)
-        found = os.open(request.as_seen(path, b"/proc/%d/cwd" % request.pid), os.O_PATH | os.O_CLOEXEC)
-        try:
+        place = request.as_seen(path, b"/proc/%d/cwd" % request.pid)
+        with closing(os.open(place, os.O_PATH | os.O_CLOEXEC)) as found:
             is_own = any(_is_in(found, folder) for folder in self._own_folders)
             if not is_own or not stat.S_ISSOCK(os.fstat(found).st_mode):
                 raise Refused(errno.EACCES)
             connected = _connected(socket.AF_UNIX, "/proc/self/fd/%d" % found)
-        finally:
-            os.close(found)
         # A socket that was linked or moved here is served by a process outside of this jail.
         listener = struct.unpack("=3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         # If the gate also executes `listen`, this process is the listener.
@@ -132,10 +130,7 @@ def _connected(family, address):
 
 def _is_in(found, folder):
     """By real path and mount: a foreign folder may be mounted below the session's own."""
-    own = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-    try:
+    with closing(os.open(folder, os.O_PATH | os.O_CLOEXEC)) as own:
         place, root = real_path(found), real_path(own)
         mounts = [about(os.getpid(), "fdinfo/%d" % each, "mnt_id") for each in (found, own)]
         return place.startswith(root.rstrip(b"/") + b"/") and mounts[0] == mounts[1]
-    finally:
-        os.close(own)

@@ -6,6 +6,7 @@ in it (`.git`, an environment), the entries around them are granted, so nothing 
 the folder itself. In such *guarded* folders the gate does that for the caller, after checking the real path.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -15,7 +16,7 @@ import time
 
 from .. import linux
 from .guarded_folders import GuardedFolders
-from .request import AT_FDCWD, LetThrough, Refused, real_path, signed
+from .request import AT_FDCWD, LetThrough, Refused, closing, real_path, signed
 
 _AT_SYMLINK_NOFOLLOW = 0x100
 _AT_REMOVEDIR = 0x200
@@ -75,24 +76,17 @@ class _Files:
     # Modes, owners and times: set on the file that was opened and checked.
 
     def set_mode(self, request, place, mode):
-        found = self._open_own(request, *place)
-        try:
+        with self._own(request, *place) as found:
             os.chmod("/proc/self/fd/%d" % found, mode & _MODE)
-        finally:
-            os.close(found)
 
     def set_owner(self, request, place, user, group):
         """The filter only allows the session's own user; but even an unchanged owner clears setuid bits."""
-        found = self._open_own(request, *place)
-        try:
+        with self._own(request, *place) as found:
             if not stat.S_ISLNK(os.fstat(found).st_mode):
                 os.chown("/proc/self/fd/%d" % found, signed(user), signed(group))
-        finally:
-            os.close(found)
 
     def set_times(self, request, place, address):
-        found = self._open_own(request, *place)
-        try:
+        with self._own(request, *place) as found:
             times = _TIMES.unpack(request.read(address, _TIMES.size)) if address else (0, _NOW) * 2
             now, before = time.time_ns(), os.fstat(found)
             accessed, modified = (
@@ -102,26 +96,21 @@ class _Files:
             # Times of a symlink itself do not matter.
             if not stat.S_ISLNK(before.st_mode):
                 os.utime("/proc/self/fd/%d" % found, ns=(accessed, modified))
-        finally:
-            os.close(found)
 
-    def _open_own(self, request, descriptor, address, flags):
-        """Opens what a descriptor and a path mean to the caller, if the session may write there."""
+    @contextlib.contextmanager
+    def _own(self, request, descriptor, address, flags):
+        """What a descriptor and a path mean to the caller, opened, if the session may write there."""
         path = request.path(address) if address else b""
         base = request.base(descriptor)
         whole = request.as_seen(path, base) if path else base
         nofollow = os.O_NOFOLLOW if flags & _AT_SYMLINK_NOFOLLOW and path else 0
-        found = os.open(whole, os.O_PATH | os.O_CLOEXEC | nofollow)
-        try:
+        with closing(os.open(whole, os.O_PATH | os.O_CLOEXEC | nofollow)) as found:
             about = os.fstat(found)
             # An unlinked file belongs to the caller if it holds the descriptor; by path (/proc) it may be anyone's.
             is_nameless = not path and about.st_nlink == 0
-            if about.st_uid == os.geteuid() and (is_nameless or self._folders.may_write(real_path(found))):
-                return found
-            raise Refused(errno.EPERM)
-        except BaseException:
-            os.close(found)
-            raise
+            if about.st_uid != os.geteuid() or not (is_nameless or self._folders.may_write(real_path(found))):
+                raise Refused(errno.EPERM)
+            yield found
 
     # Names in guarded folders. Other and protected paths are let through: Landlock judges them.
 
@@ -135,21 +124,17 @@ class _Files:
         with _find(request, descriptor, address, follows=follows) as place:
             self._judge(place)
             opened = self._open_file(place, flags, mode & _MODE & ~request.umask())
-        try:
+        with closing(opened):
             if not flags & os.O_NONBLOCK:
                 fcntl.fcntl(opened, fcntl.F_SETFL, fcntl.fcntl(opened, fcntl.F_GETFL) & ~os.O_NONBLOCK)
             return request.give(opened, flags & os.O_CLOEXEC)
-        finally:
-            os.close(opened)
 
     def truncate(self, request, address, length):
         with _find(request, AT_FDCWD, address, follows=True) as place:
             self._judge(place)
             opened = self._open_file(place, os.O_WRONLY, 0)
-        try:
+        with closing(opened):
             os.ftruncate(opened, struct.unpack("=q", struct.pack("=Q", length))[0])
-        finally:
-            os.close(opened)
 
     def make_folder(self, request, descriptor, address, mode):
         with _find(request, descriptor, address, may_end_in_slash=True) as place:
@@ -213,11 +198,9 @@ class _Files:
             folder = os.open(whole, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             raise LetThrough from None
-        try:
+        with closing(folder):
             if self._folders.is_granted(real_path(folder)):
                 raise LetThrough
-        finally:
-            os.close(folder)
         raise Refused(errno.EOPNOTSUPP)
 
 

@@ -1,5 +1,6 @@
 """A system call that waits for the gate's answer: its arguments, its caller's memory and descriptors."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -24,6 +25,14 @@ class Refused(Exception):
 
 class LetThrough(Exception):
     """The kernel executes the call itself, subject to Landlock and the other filters."""
+
+
+@contextlib.contextmanager
+def closing(descriptor):
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class Request:
