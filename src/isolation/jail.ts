@@ -92,9 +92,8 @@ export interface Quota {
 export interface ProxyDoor {
   /** The proxy's unix socket. */
   socket: string;
-  /** For bubblewrap only: a Python, and `python/forward.py`. */
+  /** For bubblewrap only: it runs `python/forward.py`. */
   python: string;
-  script: string;
 }
 
 /** The port on the jail's loopback on which its forwarder listens. */

@@ -123,7 +123,6 @@ export async function localJail(options: LocalJailOptions): Promise<Jail> {
       proxy: {
         socket: `${hasNamespaces ? inside.proxy : await realpath(proxyDir)}/socket`,
         python: options.python ?? "/usr/bin/python3",
-        script: join(jailHostDir, "forward.py"),
       },
     }),
     tmpMb: options.tmpMb ?? DEFAULT_TMP_MB,

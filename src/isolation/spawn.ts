@@ -52,7 +52,8 @@ function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: S
   const infoFd = stdio.length;
   const [argsFd, seccompFd] = [infoFd + 1, infoFd + 2];
   const { proxy } = jail;
-  const forwarded = proxy ? [proxy.python, proxy.script, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
+  const forwarder = join(jailHostDir, "forward.py");
+  const forwarded = proxy ? [proxy.python, forwarder, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
   const settings = bubblewrapArgs(jail, { infoFd, seccompFd });
   // Not on the command line, which every user of the machine can read: the environment may contain secrets.
