@@ -250,7 +250,9 @@ async function topFolders(): Promise<Mount[]> {
 
 /** Leaves out what a system mount contains already. */
 function withoutCovered(mounts: Mount[], system: Mount[]): Mount[] {
-  return mounts.filter(({ from, at }) => from !== at || !system.some((mount) => isAbove(at)(mount) || mount.at === at));
+  return mounts.filter(
+    ({ from, at }) => from !== at || !system.some((mount) => `${mount.at}/`.startsWith(at === "/" ? "/" : `${at}/`)),
+  );
 }
 
 /**
@@ -284,8 +286,4 @@ function seenBelow({ from, at }: Mount, paths: string[]): string[] {
 /** If two have the same target, the first one wins. */
 function uniqueTargets(mounts: Mount[]): Mount[] {
   return [...new Map(mounts.toReversed().map((mount) => [mount.at, mount])).values()].reverse();
-}
-
-function isAbove(path: string): (mount: Mount) => boolean {
-  return ({ at }) => path.startsWith(at === "/" ? "/" : `${at}/`);
 }

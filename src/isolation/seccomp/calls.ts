@@ -126,7 +126,7 @@ export const attributeCalls: Record<string, CallNumbers> = {
 };
 
 /** Judged by the gate: mode, owner and times of files, which programs set when they copy and unpack. */
-export const judgedFileCalls: Record<string, CallNumbers> = {
+export const judgedFileCalls = {
   chown: [92, -1],
   lchown: [94, -1],
   fchown: [93, 55],
@@ -136,10 +136,10 @@ export const judgedFileCalls: Record<string, CallNumbers> = {
   fchmodat: [268, 53],
   fchmodat2: [452, 452],
   utimensat: [280, 88],
-};
+} satisfies Record<string, CallNumbers>;
 
 /** Also judged, in folders that Landlock cannot grant as a whole: creating, moving, truncating or removing by name. */
-export const judgedNameCalls: Record<string, CallNumbers> = {
+export const judgedNameCalls = {
   creat: [85, -1],
   truncate: [76, 45],
   mkdir: [83, -1],
@@ -156,12 +156,14 @@ export const judgedNameCalls: Record<string, CallNumbers> = {
   rename: [82, -1],
   renameat: [264, 38],
   renameat2: [316, 276],
-};
+} satisfies Record<string, CallNumbers>;
+
+const openCalls = { open: [2, -1], openat: [257, 56] } satisfies Record<string, CallNumbers>;
 
 /** The same for opening files, unless the flags are read-only. `flags`: the index of that argument. */
 export const judgedOpenCalls: Record<string, { numbers: CallNumbers; flags: number }> = {
-  open: { numbers: [2, -1], flags: 1 },
-  openat: { numbers: [257, 56], flags: 2 },
+  open: { numbers: openCalls.open, flags: 1 },
+  openat: { numbers: openCalls.openat, flags: 2 },
 };
 
 /**
@@ -185,10 +187,10 @@ export const copyCalls: Record<string, CallNumbers> = {
 
 /** Only allowed if they do not change the owner. `user`: the index of that argument; the group follows. */
 export const ownerCalls: Record<string, { numbers: CallNumbers; user: number }> = {
-  chown: { numbers: [92, -1], user: 1 },
-  lchown: { numbers: [94, -1], user: 1 },
-  fchown: { numbers: [93, 55], user: 1 },
-  fchownat: { numbers: [260, 54], user: 2 },
+  chown: { numbers: judgedFileCalls.chown, user: 1 },
+  lchown: { numbers: judgedFileCalls.lchown, user: 1 },
+  fchown: { numbers: judgedFileCalls.fchown, user: 1 },
+  fchownat: { numbers: judgedFileCalls.fchownat, user: 2 },
 };
 
 export interface OwnProcessCall {
@@ -232,15 +234,15 @@ export const OPENS_FOR_WRITING = CREATES | 0o1 | 0o2 | 0o1000;
 
 /** Calls that set a file's mode. */
 export const modeCalls: Record<string, ModeCall> = {
-  chmod: { numbers: [90, -1], mode: 1 },
-  fchmod: { numbers: [91, 52], mode: 1 },
-  fchmodat: { numbers: [268, 53], mode: 2 },
-  fchmodat2: { numbers: [452, 452], mode: 2 },
-  creat: { numbers: [85, -1], mode: 1 },
-  open: { numbers: [2, -1], mode: 2, ifFlags: { argument: 1, bits: CREATES } },
-  openat: { numbers: [257, 56], mode: 3, ifFlags: { argument: 2, bits: CREATES } },
-  mknod: { numbers: [133, -1], mode: 1 },
-  mknodat: { numbers: [259, 33], mode: 2 },
+  chmod: { numbers: judgedFileCalls.chmod, mode: 1 },
+  fchmod: { numbers: judgedFileCalls.fchmod, mode: 1 },
+  fchmodat: { numbers: judgedFileCalls.fchmodat, mode: 2 },
+  fchmodat2: { numbers: judgedFileCalls.fchmodat2, mode: 2 },
+  creat: { numbers: judgedNameCalls.creat, mode: 1 },
+  open: { numbers: openCalls.open, mode: 2, ifFlags: { argument: 1, bits: CREATES } },
+  openat: { numbers: openCalls.openat, mode: 3, ifFlags: { argument: 2, bits: CREATES } },
+  mknod: { numbers: judgedNameCalls.mknod, mode: 1 },
+  mknodat: { numbers: judgedNameCalls.mknodat, mode: 2 },
 };
 
 /** Calls whose arguments are checked. */
@@ -255,7 +257,6 @@ export const calls = {
   sendmmsg: [307, 269],
   ioctl: [16, 29],
   fallocate: [285, 47],
-  truncate: [76, 45],
   openat2: [437, 437],
   fcntl: [72, 25],
   listen: [50, 201],

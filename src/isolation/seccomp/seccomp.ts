@@ -119,7 +119,7 @@ export function seccompFilter(options: FilterOptions = {}): Uint8Array {
     ...(nests ? {} : namespaceCalls),
     ...(apart ? {} : sharedCalls),
     ...(options.watches === false ? watchCalls : {}),
-    ...(options.truncates === false ? { truncate: calls.truncate } : {}),
+    ...(options.truncates === false ? { truncate: judgedNameCalls.truncate } : {}),
     ...(options.connects === false ? { connect: calls.connect } : {}),
   };
   const on: OnCall = (call, ...body) => onCall(call[column], ...body);
