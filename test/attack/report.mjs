@@ -45,6 +45,7 @@ export function printReport(results, { seconds, tier, launcher, jailObstacle, lo
   const hurt = counted.filter((result) => result.outcome === "FAILED" && result.class === "A2*" && result.hurt);
   if (jailObstacle && process.env.CELLWRIGHT_REQUIRE === "all")
     closed.push({ id: `the tier ${tier}, which does not work here` });
+  if (counted.length === 0) closed.push({ id: "the lack of any case that could be tried" });
   const isOpen = closed.length + invalid.length + hurt.length === 0;
   const reasons = [...new Set([...closed, ...hurt, ...invalid])]
     .map(({ id, kernel }) => [id, kernel].filter(Boolean).join(" "))
