@@ -5,7 +5,7 @@ import type { AdoptedKernel, StartOptions } from "../kernel.ts";
 import { removeConnection } from "../protocol/connection.ts";
 import { JupyterKernel } from "../protocol/kernel.ts";
 import { messagesOf, type NewestCell, readNewestCell, shownBy } from "../protocol/newest-cell.ts";
-import { connectZmq } from "../protocol/zmq.ts";
+import { ZmqChannel } from "../protocol/zmq.ts";
 import { AdoptedChannel } from "./adopted-channel.ts";
 import { beat } from "./heartbeat.ts";
 import { goneByLooking, type KernelProcess, lifeOf } from "./kernel-process.ts";
@@ -30,7 +30,7 @@ export async function adoptLocal(
   }
   const { connection, info, journalFile, heartbeatFile } = record;
   const life = lifeOf(await processOf(record, zygotes), limits.causeOfDeath);
-  const channel = new AdoptedChannel(await connectZmq(connection), connection.clientId);
+  const channel = new AdoptedChannel(new ZmqChannel(connection), connection.clientId);
   const attached = channel.attach();
   const isAttached = await Promise.race([attached.then(() => true), delay(ATTACH_MS, false, { ref: false })]);
   // Read after attaching: output from now on also arrives through the channel.

@@ -27,17 +27,21 @@ export interface BootRequest {
   folders: string[];
 }
 
-export interface ColdStart {
-  python: string;
-  /** `startCold` adds the descriptors and folders. */
+/** The process of a new kernel, forked or cold started. */
+export interface KernelStart {
+  /** The descriptors and folders are added later. */
   request: Omit<BootRequest, "journalFd" | "heartbeatFd" | "folders">;
-  /** Host paths; created if missing. The server touches the heartbeat while it runs. */
+  /** Host paths; created if missing, but not their folders. The server touches the heartbeat while it runs. */
   journalFile: string;
   heartbeatFile: string;
   /** The whole environment of the process. Ignored in a jail, which has its own. */
   env: Record<string, string>;
   jail?: Jail | undefined;
   limits?: ProcessLimits | undefined;
+}
+
+export interface ColdStart extends KernelStart {
+  python: string;
   log: Log;
   /** Explains the exit in a sentence, better than the exit code does. */
   causeOfDeath?: ((exit: ProcessExit) => Promise<string>) | undefined;

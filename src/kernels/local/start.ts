@@ -7,9 +7,10 @@ import type { KernelSandbox, Sandboxes, WatchedKernel } from "../../isolation/sa
 import type { Log } from "../../log.ts";
 import type { KernelInfo, StartOptions } from "../kernel.ts";
 import { type Connection, createConnection, removeConnection } from "../protocol/connection.ts";
-import { JupyterKernel, type JupyterKernelParts, type KernelLife, ready } from "../protocol/kernel.ts";
+import { JupyterKernel, type JupyterKernelParts, type KernelLife } from "../protocol/kernel.ts";
 import { shownBy } from "../protocol/newest-cell.ts";
-import { connectZmq } from "../protocol/zmq.ts";
+import { ready } from "../protocol/ready.ts";
+import { ZmqChannel } from "../protocol/zmq.ts";
 import { packageDirs } from "../python/folders.ts";
 import { readyInTime } from "../starting.ts";
 import { startCold } from "./cold.ts";
@@ -70,7 +71,7 @@ export async function startLocal(start: LocalStart): Promise<JupyterKernel> {
       await begun.life.kill("The start was aborted.");
       await begun.life.exited;
     });
-    const channel = await connectZmq(connection);
+    const channel = new ZmqChannel(connection);
     undo.unshift(() => channel.close());
     const readyOrEnded = Promise.race([ready(channel, signal), endedEarly(begun)]);
     await readyInTime(readyOrEnded, { ...start, who: "The kernel" });
@@ -137,7 +138,7 @@ async function begin(
   parts: { sandbox: KernelSandbox; connection: Connection; journalFile: string; heartbeatFile: string },
 ): Promise<Begun> {
   const { environment, signal, log, runDir } = start;
-  const { sandbox, connection, journalFile, heartbeatFile } = parts;
+  const { sandbox, connection, ...files } = parts;
   const { jail, env, limits, causeOfDeath } = sandbox;
   const request = {
     connectionFile: connection.insideFile,
@@ -145,30 +146,17 @@ async function begin(
     ttlSeconds: Math.ceil(Math.max(start.orphanTtlMs, SHORTEST_SILENCE_MS) / 1000),
     ...(start.overlayDir !== undefined && { overlayDir: jail ? seenAt(jail, start.overlayDir) : start.overlayDir }),
   };
+  const process = { request, ...files, env, jail, limits };
   const logFile = join(runDir, "kernel.log");
   const { zygote, reason = "" } = start.coldReason
     ? { reason: start.coldReason }
     : await start.zygotes.get(environment);
   if (zygote) {
     try {
-      const {
-        pid,
-        start: since,
-        exited,
-      } = await zygote.fork({
-        request,
-        journalFile,
-        heartbeatFile,
-        logFile,
-        env,
-        jail,
-        limits,
-        signal,
-      });
-      const process = { pid, start: since };
+      const forked = await zygote.fork({ ...process, logFile, signal });
       return {
-        life: lifeOf({ ...process, exited }, causeOfDeath),
-        record: { process, zygoteSocket: zygote.socketFile },
+        life: lifeOf(forked, causeOfDeath),
+        record: { process: { pid: forked.pid, start: forked.start }, zygoteSocket: zygote.socketFile },
         notes: [],
         lastWords: () => readFile(logFile, "utf8").catch(() => ""),
       };
@@ -181,9 +169,7 @@ async function begin(
   return coldly(reason);
 
   async function coldly(why: string): Promise<Begun> {
-    const { python } = environment;
-    const files = { journalFile, heartbeatFile };
-    const cold = await startCold({ python, request, ...files, env, jail, limits, log, causeOfDeath });
+    const cold = await startCold({ ...process, python: environment.python, log, causeOfDeath });
     return { ...cold, notes: [`Cold start (slower): ${why}.`], lastWords: async () => cold.lastWords() };
   }
 }

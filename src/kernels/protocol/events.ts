@@ -2,8 +2,6 @@ import type { ExecutionEvent } from "../../execution.ts";
 import { checkedEvent, isRecord } from "../checked-event.ts";
 import type { JupyterMessage } from "./message.ts";
 
-export { isRecord } from "../checked-event.ts";
-
 /** The validated event of an iopub message. Undefined if it has none. */
 export function eventOf({ header, content }: JupyterMessage): ExecutionEvent | undefined {
   switch (header.msg_type) {

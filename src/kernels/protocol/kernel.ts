@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
+import { isRecord } from "../checked-event.ts";
 import type {
   ExecuteOptions,
   Inspection,
@@ -16,7 +17,7 @@ import type {
 import { unlessAborted } from "../starting.ts";
 import { CellRun, type CellRunParts } from "./cell-run.ts";
 import type { JupyterChannel } from "./channel.ts";
-import { eventOf, isRecord } from "./events.ts";
+import { eventOf } from "./events.ts";
 import { type ChannelName, createMessage, type JupyterMessage, type MessageOptions } from "./message.ts";
 import type { Parentage } from "./message-gate.ts";
 
@@ -63,8 +64,6 @@ export interface JupyterKernelParts {
   /** Removes the kernel's files; `closed` waits for it, so that another kernel can take its place. */
   removeFiles?: (() => Promise<void>) | undefined;
 }
-
-export { ready } from "./ready.ts";
 
 /** Timeout of a question. Python code lets it through within milliseconds, native code may not. */
 const ANSWER_MS = 1_500;

@@ -16,12 +16,8 @@ const MAX_MESSAGE_BYTES = MAX_LARGE_BYTES + 1_000_000;
 /** Invalid messages before the connection is closed. A kernel sends none. */
 const MAX_STRAYS = 1_000;
 
-/** Connects to a kernel's sockets, which need not exist yet. */
-export async function connectZmq(connection: Connection): Promise<JupyterChannel> {
-  return new ZmqChannel(connection);
-}
-
-class ZmqChannel implements JupyterChannel {
+/** The connection to a kernel's sockets, which need not exist yet. */
+export class ZmqChannel implements JupyterChannel {
   readonly closed: Promise<{ reason: string }>;
   readonly #key: string;
   readonly #sockets: Record<ChannelName, ZmtpSocket>;

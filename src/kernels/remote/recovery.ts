@@ -1,5 +1,5 @@
+import { isRecord } from "../checked-event.ts";
 import type { JupyterChannel, Listener } from "../protocol/channel.ts";
-import { isRecord } from "../protocol/events.ts";
 import { createMessage, type JupyterMessage } from "../protocol/message.ts";
 import { isIdle } from "../protocol/newest-cell.ts";
 import { deferred } from "../starting.ts";

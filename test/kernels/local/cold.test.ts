@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { startCold } from "../../../src/kernels/local/cold.ts";
 import { createConnection } from "../../../src/kernels/protocol/connection.ts";
-import { JupyterKernel, ready } from "../../../src/kernels/protocol/kernel.ts";
-import { connectZmq } from "../../../src/kernels/protocol/zmq.ts";
+import { JupyterKernel } from "../../../src/kernels/protocol/kernel.ts";
+import { ready } from "../../../src/kernels/protocol/ready.ts";
+import { ZmqChannel } from "../../../src/kernels/protocol/zmq.ts";
 import { createLog } from "../../../src/log.ts";
 import { run } from "../../contracts/kernel.ts";
 import { testEnvironment, testPython } from "../../support/pythons.ts";
@@ -56,7 +57,7 @@ describeWith("managedPython", "a kernel process started from nothing", async () 
 
     test("is aborted when its caller aborts", () =>
       inFolder(async (folder) => {
-        const channel = await connectZmq(await createConnection(folder));
+        const channel = new ZmqChannel(await createConnection(folder));
         await expect(ready(channel, AbortSignal.timeout(50))).rejects.toThrow("timeout");
         await channel.close();
         await expect(ready(channel, new AbortController().signal)).rejects.toMatchObject({
@@ -80,7 +81,7 @@ describeWith("managedPython", "a kernel process started from nothing", async () 
       });
       // It may live as long as the server wants, whatever it is doing.
       const beating = setInterval(() => void utimes(heartbeatFile, new Date(), new Date()), 100);
-      const channel = await connectZmq(connection);
+      const channel = new ZmqChannel(connection);
       await ready(channel, AbortSignal.timeout(120_000));
       const info = { provider: "local", language: "python" as const, description: "", layers: [] };
       const kernel = new JupyterKernel({ info, channel, life });

@@ -7,8 +7,9 @@ import { type KernelProcess, lifeOf } from "../../../src/kernels/local/kernel-pr
 import { openZygote, type ZygoteOptions } from "../../../src/kernels/local/zygote/start.ts";
 import type { Zygote } from "../../../src/kernels/local/zygote/zygote.ts";
 import { createConnection } from "../../../src/kernels/protocol/connection.ts";
-import { JupyterKernel, ready } from "../../../src/kernels/protocol/kernel.ts";
-import { connectZmq } from "../../../src/kernels/protocol/zmq.ts";
+import { JupyterKernel } from "../../../src/kernels/protocol/kernel.ts";
+import { ready } from "../../../src/kernels/protocol/ready.ts";
+import { ZmqChannel } from "../../../src/kernels/protocol/zmq.ts";
 import { createLog } from "../../../src/log.ts";
 import { testPython } from "../../support/pythons.ts";
 
@@ -58,7 +59,7 @@ export async function forkKernel(zygote: Zygote, folder: string, options: ForkOp
     jail: options.jail,
     signal: options.signal,
   });
-  const channel = await connectZmq(connection);
+  const channel = new ZmqChannel(connection);
   const died = forked.exited.then(() => {
     throw new Error(`The fork ended: ${readFileSync(join(runDir, "log"), "utf8")}`);
   });

@@ -4,27 +4,17 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { Interface } from "node:readline";
 import { fromWaitStatus, type ProcessExit } from "../../../isolation/exit.ts";
-import type { Jail } from "../../../isolation/jail.ts";
-import type { ProcessLimits } from "../../../isolation/limits/limits.ts";
 import { jailRequest } from "../../../isolation/policy.ts";
 import { kill } from "../../../process/kill.ts";
 import type { ProcessId } from "../../../process/process-life.ts";
 import { packageDirs } from "../../python/folders.ts";
-import type { BootRequest } from "../cold.ts";
+import type { KernelStart } from "../cold.ts";
 import { goneByLooking, type KernelProcess } from "../kernel-process.ts";
 
-/** A request to fork a kernel. Files are host paths; their folders exist. */
-export interface Fork {
-  /** The descriptors and folders are added later. */
-  request: Omit<BootRequest, "journalFd" | "heartbeatFd" | "folders">;
-  journalFile: string;
-  heartbeatFile: string;
+/** A request to fork a kernel. */
+export interface Fork extends KernelStart {
   /** Stderr before the kernel's own output is set up, and after a crash: why a start failed. */
   logFile: string;
-  /** The whole environment of the process. Ignored in a jail, which has its own. */
-  env: Record<string, string>;
-  jail?: Jail | undefined;
-  limits?: ProcessLimits | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -54,7 +44,7 @@ export class Zygote {
   readonly closed: Promise<void>;
   readonly #socket: Socket;
   readonly #answers = new Map<number, (answer: Answer) => void>();
-  readonly #exits = new Map<string, (exit: ProcessExit) => void>();
+  readonly #exits = new Map<string, { id: ProcessId; resolve: (exit: ProcessExit) => void }>();
   #lastId = 0;
 
   constructor(parts: { socket: Socket; lines: Interface; socketFile: string; info: ZygoteInfo }) {
@@ -114,7 +104,7 @@ export class Zygote {
   }
 
   #process(id: ProcessId): KernelProcess {
-    const exited = new Promise<ProcessExit>((resolve) => this.#exits.set(keyOf(id), resolve));
+    const exited = new Promise<ProcessExit>((resolve) => this.#exits.set(keyOf(id), { id, resolve }));
     if (this.#socket.closed) this.#lose();
     return { ...id, exited };
   }
@@ -159,25 +149,20 @@ export class Zygote {
 
   #exit(id: ProcessId, exit: ProcessExit): void {
     const key = keyOf(id);
-    this.#exits.get(key)?.(exit);
+    this.#exits.get(key)?.resolve(exit);
     this.#exits.delete(key);
   }
 
   /** Kernels survive their zygote, but their exits have to be polled. */
   #lose(): void {
     for (const id of [...this.#answers.keys()]) this.#answer(id, { error: "it ended meanwhile" });
-    for (const [key, resolve] of this.#exits) void goneByLooking(idOf(key)).then(resolve);
+    for (const { id, resolve } of this.#exits.values()) void goneByLooking(id).then(resolve);
     this.#exits.clear();
   }
 }
 
 function keyOf({ pid, start }: ProcessId): string {
   return `${pid} ${start ?? ""}`;
-}
-
-function idOf(key: string): ProcessId {
-  const [pid, start] = key.split(" ");
-  return { pid: Number(pid), start: start || undefined };
 }
 
 /** While entering its jail, a new process cannot answer, but can write to its log. */

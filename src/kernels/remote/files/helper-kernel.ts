@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { isRecord } from "../../checked-event.ts";
 import type { JupyterChannel } from "../../protocol/channel.ts";
-import { isRecord } from "../../protocol/events.ts";
 import { createMessage, type JupyterMessage } from "../../protocol/message.ts";
 import { deferred } from "../../starting.ts";
 import { lossOf } from "../loss.ts";

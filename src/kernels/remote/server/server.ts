@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import WebSocket from "ws";
 import { CellwrightError } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
-import { isRecord } from "../../protocol/events.ts";
+import { isRecord } from "../../checked-event.ts";
 import { askHttp, isAboutCertificate, whyNoAnswer } from "./http.ts";
 import { type SocketTimes, WebSocketChannel } from "./socket.ts";
 import { MAX_FRAME_BYTES, V1 } from "./wire.ts";

@@ -1,4 +1,4 @@
-import { isRecord } from "../../protocol/events.ts";
+import { isRecord } from "../../checked-event.ts";
 import {
   type ChannelName,
   decodeParts,
