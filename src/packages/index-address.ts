@@ -2,7 +2,6 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { CellwrightError } from "../errors.ts";
 import { findProgram, helperEnv } from "../process/programs.ts";
-import { decoded } from "./index-page.ts";
 
 const run = promisify(execFile);
 
@@ -42,6 +41,15 @@ export async function pipIndex(env: NodeJS.ProcessEnv): Promise<IndexAddress | u
   return undefined;
 }
 
+/** A percent-encoded part of a URL; unchanged if it is not valid. */
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** Splits an index URL from `origin`. The error does not contain the URL: it may hold a password. */
 export function indexAddress(text: string, origin: string): IndexAddress {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
@@ -50,10 +58,14 @@ export function indexAddress(text: string, origin: string): IndexAddress {
       hint: "Use the URL of a simple index, such as the one that pip uses.",
     });
   }
-  const { username, password } = url;
+  const authorization = authorizationOf(url);
   url.username = "";
   url.password = "";
-  if (!username && !password) return { url: url.href };
-  const credentials = [username, password].map(decoded).join(":");
-  return { url: url.href, authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
+  return { url: url.href, ...(authorization && { authorization }) };
+}
+
+/** The header for the credentials in a URL; undefined without any. */
+export function authorizationOf({ username, password }: URL): string | undefined {
+  if (!username && !password) return undefined;
+  return `Basic ${Buffer.from([username, password].map(decoded).join(":")).toString("base64")}`;
 }

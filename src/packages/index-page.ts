@@ -1,3 +1,5 @@
+import { decoded } from "./index-address.ts";
+
 /** One file on a page of a package index. */
 export interface IndexFile {
   name: string;
@@ -64,13 +66,4 @@ function readdressHtml(text: string, { pageUrl, addressOf }: Readdressing): stri
 function targetOf(address: string, from: string): URL | undefined {
   const url = URL.canParse(address, from) ? new URL(address, from) : undefined;
   return url && ["http:", "https:"].includes(url.protocol) ? url : undefined;
-}
-
-/** A percent-encoded part of a URL; unchanged if its encoding is invalid. */
-export function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }

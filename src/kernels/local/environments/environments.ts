@@ -12,12 +12,11 @@ export function environmentsConfig(
   options: Options,
   { vouched, jail, log }: Pick<EnvironmentsConfig, "vouched" | "jail" | "log">,
 ): EnvironmentsConfig {
-  const { dataDir, envRoot, env, autoInstallIpykernel, packageIndex, allowEnvPaths } = options;
+  const { dataDir, envRoot, autoInstallIpykernel, packageIndex, allowEnvPaths } = options;
   return {
     dataDir,
     envRoot,
-    // `wasm` is another backend and no default for local environments.
-    defaultEnv: env === "wasm" ? undefined : env,
+    defaultEnv: defaultEnvOf(options),
     autoInstallIpykernel,
     packageIndex,
     vouched,
@@ -29,6 +28,11 @@ export function environmentsConfig(
   };
 }
 
+/** `wasm` is another backend and no default for local environments. */
+function defaultEnvOf({ env }: Options): string | undefined {
+  return env === "wasm" ? undefined : env;
+}
+
 /** Per app: decided once, before any user code runs. */
 const decided = new WeakMap<Options, Vouched>();
 
@@ -36,18 +40,7 @@ const decided = new WeakMap<Options, Vouched>();
 export function vouchFor(options: Options): Vouched {
   const known = decided.get(options);
   if (known) return known;
-  const { dataDir, sessionsDir, envRoot, env, workspace, allowWrite, filesDir } = options;
-  const defaultEnv = env === "wasm" ? undefined : env;
-  const vouched = vouch({
-    dataDir,
-    sessionsDir,
-    envRoot,
-    defaultEnv,
-    workspace,
-    allowWrite,
-    filesDir,
-    env: process.env,
-  });
+  const vouched = vouch({ ...options, defaultEnv: defaultEnvOf(options), env: process.env });
   decided.set(options, vouched);
   if (options.jail !== "none") keepProgramsFrom(vouched.reach);
   return vouched;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { findProgram } from "../../../process/programs.ts";
 import type { Environment } from "../../kernel.ts";
 import { notablePackages } from "./create/packages.ts";
-import type { Candidate } from "./discover/candidate.ts";
+import { type Candidate, loneInterpreter } from "./discover/candidate.ts";
 import { listedByConda } from "./discover/conda.ts";
 import { realPath } from "./discover/folders.ts";
 import { namedEnvironments } from "./discover/named.ts";
@@ -43,10 +43,7 @@ async function gather(config: EnvironmentsConfig, defaultName: string, signal: A
   const named = [...namedEnvironments(config), ...(await listedByConda(config.env, signal))];
   const known = named.filter(isEnvironment);
   const system = findProgram("python3", config.env);
-  const candidates = [
-    ...known,
-    ...(system ? [{ name: system, kind: "system" as const, path: system, python: system }] : []),
-  ];
+  const candidates = [...known, ...(system ? [loneInterpreter(system)] : [])];
   if (!candidates.some(({ name }) => name === defaultName)) {
     const chosen = await resolveName(defaultName, config, signal).catch(() => undefined);
     if (chosen) candidates.unshift(chosen);

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import { findProgram } from "../../../process/programs.ts";
+import type { CommandLine } from "./create/command.ts";
 import { type Candidate, environmentIn, usualInterpreter } from "./discover/candidate.ts";
 import { condaCommand } from "./discover/conda.ts";
 import { homeOf, smallText } from "./discover/folders.ts";
@@ -11,7 +12,7 @@ import type { Interpreter } from "./probe/interpreter.ts";
 /** A command for the user to copy. With `argv`, Cellwright can also run it. */
 export interface Remedy {
   text: string;
-  argv?: [string, ...string[]];
+  argv?: CommandLine;
   cwd?: string;
 }
 
@@ -83,12 +84,12 @@ function forSystem({ prefix, python }: Interpreter, name: string, home: string):
 }
 
 /** Can be run by Cellwright if the program's path is known. */
-function withProgram(program: string | undefined, words: [string, ...string[]]): Remedy {
+function withProgram(program: string | undefined, words: CommandLine): Remedy {
   const { text } = command(words);
   return { text, ...(program && { argv: [program, ...words.slice(1)] }) };
 }
 
-function command(words: [string, ...string[]]): Remedy {
+function command(words: CommandLine): Remedy {
   return { text: words.map(shellWord).join(" ") };
 }
 

@@ -3,8 +3,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import { CodeReach, wayIfAny } from "../../../reach/code-reach.ts";
 import { type Identity, identity, identityOf, type Way } from "../../../reach/way.ts";
 import { baseOf, environmentAt } from "./discover/candidate.ts";
-import { expanded, foldersIn, homeOf, isWithin, realPath } from "./discover/folders.ts";
-import { isCalled, namedEnvironments } from "./discover/named.ts";
+import { expanded, foldersIn, isWithin, realPath } from "./discover/folders.ts";
+import { envRootOf, isCalled, isPath, namedEnvironments, placesOf } from "./discover/named.ts";
 import type { Vouched } from "./environment.ts";
 import { knownSince } from "./workspace-record.ts";
 
@@ -28,25 +28,26 @@ export interface VouchOptions {
 const projectNames = [".venv", "venv"];
 
 export function vouch(options: VouchOptions): Vouched {
-  const { dataDir, workspace, allowWrite = [], filesDir, env, workingDir = process.cwd() } = options;
-  const places = { home: homeOf(env), workingDir };
+  const { dataDir, workspace, allowWrite = [], filesDir, env } = options;
+  const places = placesOf(options);
+  const { workingDir } = places;
   const sessions = options.sessionsDir ?? join(dataDir, "sessions");
   const visible = [...(workspace ? [workspace] : []), ...allowWrite].map((folder) => resolve(workingDir, folder));
   const writable = [sessions, ...visible, ...(filesDir ? [filesDir] : [])].map((folder) => resolve(workingDir, folder));
   const managed = join(dataDir, "envs");
-  const envRoot = expanded(options.envRoot, places);
+  const envRoot = envRootOf(options);
 
   // Code could create a missing folder, which would be taken for the operator's at the next start.
   const bare = new CodeReach({ writable, kept: [] });
   mkdirSync(managed, { recursive: true, mode: 0o700 });
   const named = options.defaultEnv;
-  const namedPath = named !== undefined && /[/\\]|^[.~]/.test(named) ? expanded(named, places) : undefined;
+  const namedPath = named !== undefined && isPath(named) ? expanded(named, places) : undefined;
   for (const folder of [envRoot, namedPath]) if (folder) makeBeforeCodeDoes(folder, bare);
 
   if (workspace) mkdirSync(resolve(workingDir, workspace), { recursive: true });
 
   const chosen = [
-    namedPath ? environmentAt(namedPath, namedPath).path : namedFolder(named, { ...options, workingDir }),
+    namedPath ? environmentAt(namedPath, namedPath).path : namedFolder(named, options),
     ...[env.VIRTUAL_ENV, env.CONDA_PREFIX].map((folder) => folder && resolve(workingDir, folder)),
   ].filter((path): path is string => path !== undefined && path !== "" && existsSync(path));
   const found = workspace ? inProject(resolve(workingDir, workspace)) : [];

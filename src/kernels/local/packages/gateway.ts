@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { PROXY_PORT } from "../../../isolation/jail.ts";
 import type { Log } from "../../../log.ts";
-import type { IndexAddress } from "../../../packages/index-address.ts";
+import { decoded, type IndexAddress } from "../../../packages/index-address.ts";
 import { type IndexFile, readdressPage } from "../../../packages/index-page.ts";
 import { normalName } from "../../../packages/requirement.ts";
 import type { NetworkWay } from "./places.ts";
@@ -192,12 +192,4 @@ function pickedAnswer({ headers }: IncomingMessage): Record<string, string> {
 function end(outgoing: ServerResponse, status: number): void {
   if (outgoing.headersSent) outgoing.destroy();
   else outgoing.writeHead(status, { "content-length": "0" }).end();
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }

@@ -8,6 +8,7 @@ import { requirementsOf } from "../../../packages/script-block.ts";
 import { findProgram } from "../../../process/programs.ts";
 import type { InstalledPackage, InstallOptions, PrepareOptions } from "../../kernel.ts";
 import type { Ask, JupyterKernelParts, KernelInstaller } from "../../protocol/kernel.ts";
+import type { CommandLine } from "../environments/create/command.ts";
 import { findUv } from "../environments/create/uv.ts";
 import { isExecutable } from "../environments/discover/candidate.ts";
 import type { PythonEnvironment } from "../environments/environment.ts";
@@ -15,7 +16,7 @@ import { failureOf, packageError } from "./failure.ts";
 import { openGateway } from "./gateway.ts";
 import { moveIntoOverlay, openOverlay } from "./overlay.ts";
 import { type PipLine, wantedOf } from "./pip-line.ts";
-import { type CommandLine, findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
+import { findPlaces, type PackagePlaces, type PlacesConfig } from "./places.ts";
 import { type InstallLimits, runInstall } from "./run.ts";
 
 /** A line that may install something; only the kernel can tell for sure. */

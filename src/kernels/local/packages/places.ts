@@ -4,8 +4,8 @@ import { fileURLToPath } from "node:url";
 import { certificateFile } from "../../../packages/certificates.ts";
 import { configuredIndex, type IndexAddress, indexAddress } from "../../../packages/index-address.ts";
 import { programPath } from "../../../process/programs.ts";
-import { runCommand } from "../environments/create/command.ts";
-import { pipSettings } from "../environments/create/pip-settings.ts";
+import { type CommandLine, runCommand } from "../environments/create/command.ts";
+import { hasNoIndex, pipSettings, wordsOf } from "../environments/create/pip-settings.ts";
 
 export interface PlacesConfig {
   /** --package-index and --package-dir. */
@@ -25,9 +25,6 @@ export interface PackagePlaces {
   folders: string[];
   way: NetworkWay;
 }
-
-/** A program and its arguments. */
-export type CommandLine = [string, ...string[]];
 
 /** How to reach the network. */
 export interface NetworkWay {
@@ -51,18 +48,17 @@ const ASK_TIMEOUT_MS = 15_000;
 export async function findPlaces(config: PlacesConfig, defaultFrom: CommandLine[]): Promise<PackagePlaces> {
   const { env, packageDir } = config;
   const settings = pipSettings(env);
-  const words = (key: string) => settings[key]?.split(/\s+/).filter(Boolean) ?? [];
-  const folders = [...(packageDir ? [packageDir] : []), ...words("find-links").flatMap(folderOf)];
+  const folders = [...(packageDir ? [packageDir] : []), ...wordsOf(settings, "find-links").flatMap(folderOf)];
   const asked = env.UV_INDEX_STRATEGY ?? "";
   const strategy = strategies.includes(asked) ? asked : FIRST_INDEX;
-  const way = networkWay(env, settings, words("trusted-host"));
+  const way = networkWay(env, settings, wordsOf(settings, "trusted-host"));
   // An index that was named for Cellwright beats pip's settings.
-  if (isOn(settings["no-index"]) && !config.packageIndex) return { indexes: [], strategy, folders, way };
+  if (hasNoIndex(settings) && !config.packageIndex) return { indexes: [], strategy, folders, way };
   const own = settings["index-url"];
   const main =
     configuredIndex(config.packageIndex, env) ??
     (own ? indexAddress(own, "pip's configuration") : await usualIndex(defaultFrom, env));
-  const more = config.packageIndex ? [] : words("extra-index-url");
+  const more = config.packageIndex ? [] : wordsOf(settings, "extra-index-url");
   const extra = more.map((address) => indexAddress(address, "pip's extra-index-url"));
   return { indexes: [...(main ? [main] : []), ...extra], strategy, folders, way };
 }
@@ -72,17 +68,9 @@ async function usualIndex(programs: CommandLine[], env: NodeJS.ProcessEnv): Prom
   for (const [program, ...args] of programs) {
     // Wide enough that no address is wrapped.
     const asked = { PATH: programPath(env), HOME: env.HOME, COLUMNS: "1000", NO_COLOR: "1" };
-    let said = "";
-    await runCommand(program, args, {
-      env: asked,
-      timeoutMs: ASK_TIMEOUT_MS,
-      onLine: (line) => {
-        said += `${line}\n`;
-      },
-    });
-    const found = /--(?:default-index|index-url)\b[\s\S]{0,200}?\((?:by )?default:? <?(https?:\/\/[^\s)>]+)/.exec(
-      said,
-    )?.[1];
+    const { stdout } = await runCommand(program, args, { env: asked, timeoutMs: ASK_TIMEOUT_MS });
+    const pattern = /--(?:default-index|index-url)\b[\s\S]{0,200}?\((?:by )?default:? <?(https?:\/\/[^\s)>]+)/;
+    const found = pattern.exec(stdout)?.[1];
     if (found) return indexAddress(found, "pip's default");
   }
   return undefined;
@@ -122,8 +110,4 @@ function certificatesIn(file: string): string[] {
 function folderOf(place: string): string[] {
   if (place.startsWith("file://")) return [fileURLToPath(place)];
   return isAbsolute(place) ? [place] : [];
-}
-
-function isOn(value: string | undefined): boolean {
-  return /^(1|true|yes|on)$/i.test(value ?? "");
 }

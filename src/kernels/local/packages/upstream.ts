@@ -4,7 +4,7 @@ import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls, createSecureContext, rootCertificates, type SecureContext } from "node:tls";
 import { isPrivateAddress } from "../../../isolation/network/addresses.ts";
-import type { IndexAddress } from "../../../packages/index-address.ts";
+import { authorizationOf, type IndexAddress } from "../../../packages/index-address.ts";
 import type { NetworkWay } from "./places.ts";
 
 /** Inactivity timeout; short, because the user is waiting. */
@@ -121,10 +121,9 @@ function tunnel(proxy: URL, url: URL, secureContext: SecureContext, signal: Abor
   });
 }
 
-function proxyHeaders({ username, password }: URL): Record<string, string> {
-  if (!username && !password) return {};
-  const credentials = [username, password].map((part) => decodeURIComponent(part)).join(":");
-  return { "proxy-authorization": `Basic ${Buffer.from(credentials).toString("base64")}` };
+function proxyHeaders(proxy: URL): Record<string, string> {
+  const authorization = authorizationOf(proxy);
+  return authorization === undefined ? {} : { "proxy-authorization": authorization };
 }
 
 /** NO_PROXY: names, including their subdomains, with or without a port; `*` matches everything. */

@@ -83,6 +83,17 @@ describeWith("managedPython", "an environment is found", () => {
     expect(await findEnvironment("place", config)).toMatchObject({ kind: "conda", prefix });
   });
 
+  test("by its name among hundreds that only conda knows", async () => {
+    const world = createWorld();
+    const prefix = world.conda("odd/place");
+    const others = Array.from({ length: 300 }, (_, number) => `/nowhere/${number}`);
+    world.file("envs.json", JSON.stringify({ envs: [prefix, ...others] }, null, 2));
+    world.script("bin/conda", [`cat '${join(world.home, "envs.json")}'`]);
+    const config = world.config();
+    config.env.PATH = `${join(world.home, "bin")}:${config.env.PATH}`;
+    expect(await findEnvironment("place", config)).toMatchObject({ kind: "conda", prefix });
+  });
+
   test("as conda's `base`", async () => {
     const world = createWorld();
     const prefix = world.conda("miniforge3");

@@ -59,6 +59,15 @@ test("a proxy is asked with its own password, and hosts of NO_PROXY are asked wi
   expect(await textOf(upstream.get(new URL(index.url), {}, never))).toBe("direct");
 });
 
+test("a proxy's password may contain a percent sign that was not encoded", async () => {
+  const proxy = await serve((_, __, response) => response.end("proxied"));
+  const HTTP_PROXY = proxy.url.replace("//", "//me:50%@");
+  const { indexes, way } = await places({ HTTP_PROXY }, "http://index.invalid/simple/");
+  const upstream = openUpstream(indexes, way);
+  expect(await textOf(upstream.get(new URL("http://index.invalid/simple/a/"), {}, never))).toBe("proxied");
+  expect(proxy.requests[0]?.headers["proxy-authorization"]).toBe(`Basic ${btoa("me:50%")}`);
+});
+
 test("a page of a public index does not lead into the networks around us, not through a redirect either", async () => {
   const { host, url, hits } = await serve((_, __, response) => response.end("secret"));
   const { way } = await places({});

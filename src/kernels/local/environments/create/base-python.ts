@@ -1,7 +1,7 @@
 import { CellwrightError } from "../../../../errors.ts";
 import { findProgram } from "../../../../process/programs.ts";
 import type { Interpreter } from "../probe/interpreter.ts";
-import { askInterpreter, openly } from "../probe/probe.ts";
+import { askOpenly } from "../probe/probe.ts";
 import { Remembered } from "../probe/remembered.ts";
 import { behindShim } from "../probe/shim.ts";
 
@@ -18,11 +18,11 @@ export async function findBasePython(env: NodeJS.ProcessEnv): Promise<Interprete
     if (!program) continue;
     // The operator's own program, which is about to create an environment without a jail.
     const python = await behindShim({ python: program }, { isVouched: true }, { env, remembered });
-    const answer = await askInterpreter({ python, paths: [], isVouched: true }, { remembered, env, jail: openly });
-    if (!("interpreter" in answer)) continue;
-    const [major = 0, minor = 0] = answer.interpreter.version.split(".").map(Number);
-    if (major === OLDEST[0] && minor >= (OLDEST[1] ?? 0)) return answer.interpreter;
-    seen.push(`${answer.interpreter.version} (${python})`);
+    const interpreter = await askOpenly(python, env);
+    if (!interpreter) continue;
+    const [major = 0, minor = 0] = interpreter.version.split(".").map(Number);
+    if (major === OLDEST[0] && minor >= (OLDEST[1] ?? 0)) return interpreter;
+    seen.push(`${interpreter.version} (${python})`);
   }
   const found = seen.length > 0 ? `only ${[...new Set(seen)].join(", ")}` : "none";
   throw new CellwrightError("env_error", `No suitable Python was found on the PATH, ${found}.`, {

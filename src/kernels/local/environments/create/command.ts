@@ -4,10 +4,15 @@ import type { Readable } from "node:stream";
 import { exitOf, lastLine } from "../../../../process/ending.ts";
 import { hasGroups, killGroup } from "../../../../process/kill.ts";
 
-/** Lines of output kept, to explain a failure. */
+/** Lines kept of both streams, to explain a failure. */
 const KEPT_LINES = 200;
+/** Limit of the kept stdout: more than conda lists or pip helps with. */
+const MAX_STDOUT_CHARS = 1024 * 1024;
 /** Buffer limit for an unfinished line. */
 const MAX_LINE_CHARS = 2 * 1024 * 1024;
+
+/** A program and its arguments. */
+export type CommandLine = [string, ...string[]];
 
 export interface CommandOptions {
   env: NodeJS.ProcessEnv;
@@ -22,7 +27,7 @@ export interface CommandResult {
   ok: boolean;
   /** If not ok: the last line of output, or the exit status. */
   failure: string;
-  /** The last lines of stdout. */
+  /** The first part of stdout. */
   stdout: string;
 }
 
@@ -40,17 +45,18 @@ export async function runCommand(file: string, args: string[], options: CommandO
   }, timeoutMs);
   signal?.addEventListener("abort", end);
 
-  const stdout: string[] = [];
+  let stdout = "";
   const said: string[] = [];
-  const hear = (line: string, ...kept: string[][]) => {
-    for (const lines of kept) {
-      lines.push(line);
-      if (lines.length > KEPT_LINES) lines.shift();
-    }
+  const hear = (line: string) => {
+    said.push(line);
+    if (said.length > KEPT_LINES) said.shift();
     onLine?.(line);
   };
-  eachLine(child.stdout, (line) => hear(line, stdout, said));
-  eachLine(child.stderr, (line) => hear(line, said));
+  eachLine(child.stdout, hear);
+  eachLine(child.stderr, hear);
+  child.stdout.on("data", (text: string) => {
+    stdout += text.slice(0, MAX_STDOUT_CHARS - stdout.length);
+  });
 
   try {
     const exit = await exitOf(child);
@@ -58,7 +64,7 @@ export async function runCommand(file: string, args: string[], options: CommandO
     return {
       ok: !timedOut && exit === "exit 0",
       failure: timedOut ? `it did not end within ${timeoutMs / 1000} s` : lastLine(said.join("\n")) || exit,
-      stdout: stdout.join("\n"),
+      stdout,
     };
   } finally {
     clearTimeout(timer);

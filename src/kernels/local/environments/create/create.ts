@@ -6,10 +6,9 @@ import { CellwrightError } from "../../../../errors.ts";
 import { interpreterIn, usualInterpreter } from "../discover/candidate.ts";
 import { realPath, textOf } from "../discover/folders.ts";
 import type { Interpreter } from "../probe/interpreter.ts";
-import { askInterpreter, openly } from "../probe/probe.ts";
-import { Remembered } from "../probe/remembered.ts";
+import { askOpenly } from "../probe/probe.ts";
 import { findBasePython } from "./base-python.ts";
-import { type CommandOptions, runCommand } from "./command.ts";
+import { type CommandLine, type CommandOptions, runCommand } from "./command.ts";
 import { type Installer, pipInstaller, type ReportProgress } from "./installer.ts";
 import { withLock } from "./lock.ts";
 import { standardPackages } from "./packages.ts";
@@ -21,7 +20,7 @@ const STEP_TIMEOUT_MS = 30 * 60_000;
 const compileFile = fileURLToPath(new URL("compile.py", import.meta.url));
 
 /** Written last into an environment that Cellwright creates. Missing: the creation was interrupted. */
-const RECORD = "cellwright.json";
+export const RECORD = "cellwright.json";
 
 interface Record {
   /** An environment contains its own path and cannot be moved. */
@@ -155,7 +154,7 @@ function wheelsOnly(): string[] {
   return standardPackages.flatMap((name) => ["--only-binary", name]);
 }
 
-function run([file, ...args]: [string, ...string[]], options: Omit<CommandOptions, "timeoutMs">) {
+function run([file, ...args]: CommandLine, options: Omit<CommandOptions, "timeoutMs">) {
   return runCommand(file, args, { ...options, timeoutMs: STEP_TIMEOUT_MS });
 }
 
@@ -170,9 +169,7 @@ function part(report: ReportProgress | undefined, from: number, to: number): Rep
 
 async function answerOf(folder: string, env: NodeJS.ProcessEnv): Promise<Interpreter | undefined> {
   const python = interpreterIn(folder);
-  const question = { python: python ?? "", paths: [], isVouched: true };
-  const answer = python && (await askInterpreter(question, { remembered: new Remembered(), env, jail: openly }));
-  return answer && "interpreter" in answer ? answer.interpreter : undefined;
+  return python === undefined ? undefined : askOpenly(python, env);
 }
 
 function readRecord(folder: string): Record | undefined {

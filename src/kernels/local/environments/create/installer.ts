@@ -1,9 +1,8 @@
 import type { CreateOptions } from "../../../kernel.ts";
 import type { Interpreter } from "../probe/interpreter.ts";
+import type { CommandLine } from "./command.ts";
 
 export type ReportProgress = CreateOptions["progress"];
-
-type CommandLine = [string, ...string[]];
 
 /** A program that creates environments and installs packages. */
 export interface Installer {

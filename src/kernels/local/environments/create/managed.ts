@@ -6,7 +6,7 @@ import { type Candidate, environmentIn } from "../discover/candidate.ts";
 import { foldersIn } from "../discover/folders.ts";
 import { MANAGED } from "../environment.ts";
 import { createCommand } from "../remedy.ts";
-import { type Created, createEnvironment, isComplete, type SetUpOptions } from "./create.ts";
+import { type Created, createEnvironment, isComplete, RECORD, type SetUpOptions } from "./create.ts";
 import { standardPackages } from "./packages.ts";
 
 /** The folder of a managed environment. */
@@ -59,7 +59,7 @@ export async function removeManaged(dataDir: string, name: string = MANAGED): Pr
     throw new CellwrightError("env_error", `There is no managed environment \`${name}\`.`, { hint });
   }
   // The record goes first, so that an interrupted removal does not leave a seemingly complete environment.
-  await rm(join(folder, "cellwright.json"), { force: true });
+  await rm(join(folder, RECORD), { force: true });
   await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   return folder;
 }

@@ -27,13 +27,12 @@ function hasUvSettings(env: NodeJS.ProcessEnv): boolean {
 }
 
 function forUv(settings: Settings): NodeJS.ProcessEnv {
-  const words = (key: string) => settings[key]?.split(/\s+/).filter(Boolean) ?? [];
   const translated: Record<string, string | undefined> = {
     UV_DEFAULT_INDEX: settings["index-url"],
-    UV_INDEX: words("extra-index-url").join(" "),
-    UV_NO_INDEX: /^(1|true|yes|on)$/i.test(settings["no-index"] ?? "") ? "1" : undefined,
-    UV_FIND_LINKS: words("find-links").join(","),
-    UV_INSECURE_HOST: words("trusted-host").join(" "),
+    UV_INDEX: wordsOf(settings, "extra-index-url").join(" "),
+    UV_NO_INDEX: hasNoIndex(settings) ? "1" : undefined,
+    UV_FIND_LINKS: wordsOf(settings, "find-links").join(","),
+    UV_INSECURE_HOST: wordsOf(settings, "trusted-host").join(" "),
     UV_HTTP_TIMEOUT: settings.timeout ?? settings["default-timeout"],
     SSL_CERT_FILE: settings.cert,
     SSL_CLIENT_CERT: settings["client-cert"],
@@ -43,6 +42,15 @@ function forUv(settings: Settings): NodeJS.ProcessEnv {
     UV_NATIVE_TLS: "1",
   };
   return Object.fromEntries(Object.entries(translated).filter(([, value]) => value));
+}
+
+/** A setting that lists several values. */
+export function wordsOf(settings: Settings, key: string): string[] {
+  return settings[key]?.split(/\s+/).filter(Boolean) ?? [];
+}
+
+export function hasNoIndex(settings: Settings): boolean {
+  return /^(1|true|yes|on)$/i.test(settings["no-index"] ?? "");
 }
 
 /** pip's settings, in pip's order: files of the machine and of the user, then variables. Later ones win. */

@@ -50,6 +50,11 @@ export function environmentAt(path: string, name: string): Candidate {
   return inProject ?? own;
 }
 
+/** An interpreter by itself, such as the first on the PATH. */
+export function loneInterpreter(python: string): Candidate {
+  return { name: python, kind: "system", path: python, python };
+}
+
 function interpreterAt(path: string, name: string): Candidate {
   // A probe runs the file, so a caller can name nothing but interpreters.
   if (!isInterpreterName(basename(path))) {

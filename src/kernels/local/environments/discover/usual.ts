@@ -3,7 +3,7 @@ import { managedEnvironment } from "../create/managed.ts";
 import { type EnvironmentsConfig, MANAGED } from "../environment.ts";
 import { judge } from "../judge.ts";
 import { askCandidate } from "../probe/ask.ts";
-import { type Candidate, environmentIn } from "./candidate.ts";
+import { type Candidate, environmentIn, loneInterpreter } from "./candidate.ts";
 
 const names = process.platform === "win32" ? ["python.exe"] : ["python3", "python"];
 
@@ -27,6 +27,6 @@ function terminalEnvironments(env: NodeJS.ProcessEnv): Candidate[] {
   const active = [env.VIRTUAL_ENV, env.CONDA_PREFIX].filter((folder) => folder !== undefined && folder !== "");
   return [
     ...active.map((folder) => environmentIn(String(folder), String(folder))),
-    ...findPrograms(names, env).map((python) => ({ name: python, kind: "system" as const, path: python, python })),
+    ...findPrograms(names, env).map(loneInterpreter),
   ];
 }

@@ -20,6 +20,12 @@ export const openly: EnvironmentsConfig["jail"] = {
   isolation: async () => ({ obstacle: "isolation is off" }),
 };
 
+/** Probes an interpreter of the operator, outside a jail. Undefined if it does not run. */
+export async function askOpenly(python: string, env: NodeJS.ProcessEnv): Promise<Interpreter | undefined> {
+  const answer = await ask({ python, paths: [], isVouched: true }, { env, jail: openly });
+  return "interpreter" in answer ? answer.interpreter : undefined;
+}
+
 /** Probes an interpreter once, and again only if its file or a folder of its packages has changed. */
 export async function askInterpreter(
   question: Question,
