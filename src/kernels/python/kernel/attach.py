@@ -4,14 +4,13 @@ import contextlib
 import json
 import os
 import platform
-import signal
 import sys
 
 import zmq
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 
-from _cellwright import interrupts, plots, shell_setup, threads
+from _cellwright import interrupts, orphan, plots, shell_setup, threads
 from _cellwright.kernel import CellKernel
 from _cellwright.ledger import Ledger
 from _cellwright.shell import Shell
@@ -125,6 +124,4 @@ def _end_at_once(stream, ident, request):
     stream.flush(zmq.POLLOUT)
     if hasattr(kernel, "close_shell"):
         kernel.close_shell()
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+    orphan.end_all()

@@ -59,6 +59,7 @@ class CellKernel(IPythonKernel):
     async def do_execute(self, code, silent, store_history=True, user_expressions=None, allow_stdin=False, **_about):
         request = self.get_parent("shell")
         header = request["header"]
+        settings = request["metadata"].get("cellwright", {})
         shell = self.shell
         shell.code = code
         shell.failures = []
@@ -66,12 +67,14 @@ class CellKernel(IPythonKernel):
         cell = self.output.begin(header)
         self._forward_input(allow_stdin)
         try:
-            shell.begin_script(request["metadata"].get("cellwright", {}).get("script"))
-            shell.value_style = request["metadata"].get("cellwright", {}).get("value")
+            shell.begin_script(settings.get("script"))
+            shell.value_style = settings.get("value")
             interrupts.begin(header["msg_id"])
-            _set_variables(shell.user_ns, request)
-            shell.be_classic(request["metadata"].get("cellwright", {}).get("classic", False))
-            shell.commands = request["metadata"].get("cellwright", {}).get("commands")
+            if settings:
+                shell.user_ns.update(settings["values"])
+                shell.user_ns.update(zip(settings["bytes"], map(bytes, request["buffers"])))
+            shell.be_classic(settings.get("classic", False))
+            shell.commands = settings.get("commands")
             await self._run(code, silent, store_history)
         except (Exception, KeyboardInterrupt, asyncio.CancelledError) as error:
             # Not raised by the cell's code, which the shell handles: an interrupt outside it, or an error of the shell.
@@ -199,12 +202,3 @@ def _run_at_once(running):
         return end.value
     running.close()
     raise RuntimeError("The cell waits for something although it does not await.")
-
-
-def _set_variables(namespace, request):
-    beside = request["metadata"].get("cellwright")
-    if not beside:
-        return
-    namespace.update(beside["values"])
-    for name, data in zip(beside["bytes"], request["buffers"]):
-        namespace[name] = bytes(data)

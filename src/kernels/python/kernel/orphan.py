@@ -22,10 +22,11 @@ def _watch(heartbeat_fd, ttl_seconds):
         time.sleep(nap)
         age = time.time() - os.fstat(heartbeat_fd).st_mtime
         stale_looks = stale_looks + 1 if age > ttl_seconds else 0
-    _end_all()
+    end_all()
 
 
-def _end_all():
+def end_all():
+    """Kills this process and the programs that it started."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

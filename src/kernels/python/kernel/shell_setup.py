@@ -4,7 +4,6 @@ import builtins
 import functools
 import json
 import logging
-import re
 import sys
 
 from IPython.core import magics
@@ -25,8 +24,7 @@ for _name in dir(magics):
 
 def show(data):
     """Displays a MIME bundle in the output of the calling code's cell."""
-    ready = {kind: mime.json_ready(kind, form) for kind, form in data.items()}
-    InteractiveShell.instance().display_pub.publish(ready)
+    InteractiveShell.instance().display_pub.publish(mime.ready(data))
 
 
 def redirect(app, journal):
@@ -56,13 +54,9 @@ def set_up(ipython, has_packages):
     variables.hide(ipython.user_ns)
 
 
-_HALF = re.compile("[\ud800-\udfff]")
-
-
 def _pack(value):
     text = json.dumps(value, default=json_default, allow_nan=False, ensure_ascii=False)
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Lone surrogates have to be escaped.
-        return _HALF.sub(lambda half: "\\u%04x" % ord(half[0]), text).encode()
+        return mime.escape_halves(text).encode()

@@ -19,7 +19,7 @@ class BoundedFormatter(DisplayFormatter):
 
 
 def _ready(data):
-    ready = {str(kind): mime.json_ready(str(kind), form) for kind, form in data.items() if form is not None}
+    ready = mime.ready(data)
     text = ready.get("text/plain")
     if isinstance(text, str):
         ready["text/plain"] = mime.shorten(text)

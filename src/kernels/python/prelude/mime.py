@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 # Characters of a text/plain repr. A reply shows a few thousand; the rest is for paging.
 MAX_PLAIN_CHARS = 1_000_000
@@ -20,6 +21,7 @@ _METHODS = {
     "_repr_pdf_": "application/pdf",
 }
 
+_HALVES = re.compile("[\ud800-\udfff]")
 
 _mro_of = type.__dict__["__mro__"].__get__
 
@@ -33,9 +35,13 @@ def register(kind, forms):
 
 
 def is_registered(value):
+    return _forms_for(value) is not None
+
+
+def _forms_for(value):
     """Compares by identity and reads the MRO through `type`: a metaclass may override equality and `__mro__`."""
     bases = _mro_of(type(value)) if _registered else ()
-    return any(base is kind for kind in _registered for base in bases)
+    return next((forms for kind, forms in _registered.items() if any(base is kind for base in bases)), None)
 
 
 def bundle(value):
@@ -48,11 +54,15 @@ def bundle(value):
 
 def to_json(event, data):
     """The event with its bundle as ASCII JSON; a bundle that is too large is replaced by a sentence."""
-    data = {str(kind): json_ready(str(kind), form) for kind, form in data.items() if form is not None}
-    text = json.dumps({**event, "data": data})
+    text = json.dumps({**event, "data": ready(data)})
     if len(text) <= MAX_BUNDLE_CHARS:
         return text
     return json.dumps({**event, "data": {"text/plain": too_large(len(text))}})
+
+
+def escape_halves(text):
+    """JSON text with its lone surrogates escaped: UTF-8 has no form for them."""
+    return _HALVES.sub(lambda half: "\\u%04x" % ord(half[0]), text)
 
 
 def too_large(chars):
@@ -87,12 +97,8 @@ def _bounded_repr(value):
 
 
 def _forms(value):
-    # See is_registered.
-    bases = _mro_of(type(value)) if _registered else ()
-    for kind, forms in _registered.items():
-        if any(base is kind for base in bases):
-            return _attempt(lambda forms=forms: dict(forms(value))) or {}
-    return _offered(value)
+    forms = _forms_for(value)
+    return _offered(value) if forms is None else _attempt(lambda: dict(forms(value))) or {}
 
 
 def _offered(value):
@@ -121,8 +127,12 @@ def _attempt(make):
         return None
 
 
-def json_ready(kind, form):
-    """Converts a form for a JSON bundle."""
+def ready(data):
+    """The bundle with forms that JSON can hold."""
+    return {str(kind): _json_ready(str(kind), form) for kind, form in data.items() if form is not None}
+
+
+def _json_ready(kind, form):
     if isinstance(form, (bytes, bytearray, memoryview)):
         if kind.startswith("text/") or kind.endswith("+xml"):
             return bytes(form).decode("utf-8", "replace")

@@ -19,7 +19,6 @@ KIND = "application/vnd.cellwright.value+json"
 
 # Characters of the text. Below the bundle's limit, because a bundle has other forms, too.
 _MAX_CHARS = 6_000_000
-_HALVES = re.compile("[\ud800-\udfff]")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _YEAR_DAYS = 365
 
@@ -230,6 +229,4 @@ def _duration(value):
 
 
 def _quoted(text):
-    """Lone surrogates have to be escaped."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return _HALVES.sub(lambda half: "\\u%04x" % ord(half[0]), quoted)
+    return mime.escape_halves(json.dumps(text, ensure_ascii=False))
