@@ -31,7 +31,7 @@ export interface Snapshots {
   get(options?: { image?: Image | undefined; progress?: ((message: string) => void) | undefined }): Promise<Snapshot>;
   /** Resolves when no build is running. */
   settled(): Promise<void>;
-  /** Removes all snapshots: a kernel did not start from one. */
+  /** Removes all snapshots, because a kernel did not start from one; not those that another process is building. */
   discard(): Promise<void>;
 }
 
@@ -109,7 +109,8 @@ export function createSnapshots(config: SnapshotConfig): Snapshots {
       made.clear();
       const key = await keyOf(sources);
       for (const name of await readdir(join(cacheDir, "wasm")).catch(() => [])) {
-        if (name.startsWith(key)) await rm(join(cacheDir, "wasm", name), { recursive: true, force: true });
+        if (!name.startsWith(key) || drafts.test(name)) continue;
+        await rm(join(cacheDir, "wasm", name), { recursive: true, force: true });
       }
     },
   };
@@ -141,17 +142,21 @@ async function isWhole(folder: string): Promise<boolean> {
   }
 }
 
+const drafts = /\.[0-9a-f]{12}$/;
+
 /** Builds in a draft folder and moves it into place. Of two processes at once, the second one finds the place taken. */
 async function build(sources: Sources, { folder, ...options }: BuildOptions & { folder: string }): Promise<void> {
   const draft = `${folder}.${randomBytes(6).toString("hex")}`;
   const denoDir = join(draft, "deno-dir");
   try {
-    await rm(folder, { recursive: true, force: true });
     await mkdir(denoDir, { recursive: true, mode: 0o700 });
     const file = join(draft, "snapshot");
     await runBuilder(sources, { file, denoDir, ...options });
     await writeFile(join(draft, "checksum"), String(crc32(await readFile(file))));
     await rm(denoDir, { recursive: true, force: true });
+    // Another process may have built it meanwhile, and started kernels from it.
+    if (await isWhole(folder)) return;
+    await rm(folder, { recursive: true, force: true });
     await rename(draft, folder).catch((error) => {
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     });

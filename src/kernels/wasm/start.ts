@@ -83,7 +83,7 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const ready = deferred<string>();
   let receive = (report: Report): void => {
     if (report.type === "ready") ready.resolve(report.value);
-    else if (report.type === "failed" || report.type === "broken") ready.reject(startFailed(report.value));
+    else if (report.type === "failed" || report.type === "broken") ready.reject(new ProcessFailed(report.value));
   };
   const process = startProcess(launch, (report) => receive(report), log);
   held?.onLost((reason) => process.kill(reason));
@@ -94,12 +94,12 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     await held?.release();
     return { reason: closedReason(exit), exit };
   });
-  void closed.then(({ reason, exit }) => ready.reject(startFailed(`${reason} ${exit.stderr}`.trim())));
+  void closed.then(({ reason, exit }) => ready.reject(new ProcessFailed(`${reason} ${exit.stderr}`.trim())));
 
   try {
     const python = await readyInTime(ready.promise, { ...options, who: "The kernel" });
     const pid = await process.locate();
-    if (pid === undefined) throw startFailed("its jail did not say which process it started.");
+    if (pid === undefined) throw new ProcessFailed("its jail did not say which process it started.");
     const watchdog = new Watchdog({
       pid,
       memoryMb: options.memoryMb,
@@ -185,8 +185,11 @@ export function describe(python: string, layers: string[], notes: string[]): Was
   return { provider: "wasm", language: "python", description, layers, ...(notes.length > 0 ? { notes } : {}) };
 }
 
-function startFailed(detail: string): CellwrightError {
-  return new CellwrightError("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
+/** The process ended before Python ran: the snapshot may be broken. */
+export class ProcessFailed extends CellwrightError {
+  constructor(detail: string) {
+    super("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
+  }
 }
 
 /** Why a process exited, for users. V8 aborts with SIGTRAP when its heap is full. */

@@ -1,11 +1,13 @@
 import { spawn } from "node:child_process";
 import {
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -15,6 +17,7 @@ import { crc32 } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findIsolation } from "../../../src/isolation/isolation.ts";
 import { familyOf } from "../../../src/isolation/processes.ts";
+import { ObeyedPaths } from "../../../src/isolation/protected/obeyed-paths.ts";
 import { result, run } from "../../contracts/kernel.ts";
 import { cacheDir, wasmKernels } from "./wasm-kernels.ts";
 
@@ -119,11 +122,20 @@ describe("starting", () => {
   });
 });
 
+const silent = { error() {}, warn() {}, info() {}, debug() {} };
+
 describe("the snapshot", () => {
   const cache = join(scratch, "cache");
   const snapshotFile = () => {
     const files = readdirSync(join(cache, "wasm")).map((key) => join(cache, "wasm", key, "snapshot"));
     return files.sort((one, other) => statSync(other).mtimeMs - statSync(one).mtimeMs)[0] ?? "";
+  };
+
+  /** It is whole, but no kernel starts from it. */
+  const breakSnapshot = () => {
+    const broken = readFileSync(snapshotFile()).fill(0, 100_000, 20_000_000);
+    writeFileSync(snapshotFile(), broken);
+    writeFileSync(join(snapshotFile(), "../checksum"), String(crc32(broken)));
   };
 
   beforeAll(async () => {
@@ -139,13 +151,24 @@ describe("the snapshot", () => {
     expect(result(await run(kernel, "1 + 1"))).toBe("2");
   });
 
-  test("one that does not start is built again, once", async () => {
-    const broken = readFileSync(snapshotFile()).fill(0, 100_000, 20_000_000);
-    writeFileSync(snapshotFile(), broken);
-    writeFileSync(join(snapshotFile(), "../checksum"), String(crc32(broken)));
-    const log = { error() {}, warn() {}, info() {}, debug() {} };
-    const { kernel } = await wasmKernels({ cacheDir: cache, log }).start();
+  test("one that was never tried is kept: a refused workspace says nothing about it", async () => {
+    const before = statSync(snapshotFile()).ino;
+    const obeyed = new ObeyedPaths({ recordsDir: join(scratch, "records"), lifted: [], log: silent });
+    const kernels = wasmKernels({ cacheDir: cache, jail: "none", obeyed });
+    const workspaceDir = join(kernels.folder, "session-1/workspace");
+    mkdirSync(workspaceDir, { recursive: true });
+    symlinkSync("/usr", join(workspaceDir, "link"));
+    await expect(kernels.start()).rejects.toThrow("is a symbolic link");
+    expect(statSync(snapshotFile()).ino).toBe(before);
+  });
+
+  test("one that does not start is built again, once; what another process is building stays", async () => {
+    breakSnapshot();
+    const draft = `${dirname(snapshotFile())}.0123456789ab`;
+    mkdirSync(draft);
+    const { kernel } = await wasmKernels({ cacheDir: cache, log: silent }).start();
     expect(result(await run(kernel, "1 + 1"))).toBe("2");
+    expect(existsSync(draft)).toBe(true);
   });
 });
 
