@@ -7,7 +7,6 @@ import { checkFormat, FORMAT } from "./format.ts";
 import { Journal, type JournalEntry, type JournalRecord } from "./journal.ts";
 import { KeptOutputs, replaceFile } from "./kept-outputs.ts";
 import { extractLargeParts, type LargePart, restoreLargeParts } from "./large-parts.ts";
-import { Serial } from "./serial.ts";
 import { LOST_NOTICE, type PastCell, type SessionRecord } from "./store.ts";
 
 /** One session's folder: `session.json`, `journal.ndjson`, `outputs/`. */
@@ -19,7 +18,7 @@ export class DiskSession {
   readonly #maxBytes: number;
   /** Started by this process and not finished: these are running, not lost. */
   readonly #running = new Set<string>();
-  readonly #saves = new Serial();
+  #saving: Promise<unknown> = Promise.resolve();
   #prepared: Promise<void> | undefined;
 
   /** `maxBytes`: limit for history and outputs together. */
@@ -58,9 +57,11 @@ export class DiskSession {
 
   save(record: SessionRecord): Promise<void> {
     const text = `${JSON.stringify({ format: FORMAT, ...record }, undefined, 2)}\n`;
-    return this.#saves.do(() =>
+    const turn = this.#saving.then(() =>
       writing("the session's record", () => replaceFile(this.#recordPath(), Buffer.from(text))),
     );
+    this.#saving = turn.catch(() => {});
+    return turn;
   }
 
   async begin(execution: Execution): Promise<void> {
@@ -107,7 +108,7 @@ export class DiskSession {
   /** Finishes all writes and closes the journal; a later write reopens it. */
   async close(): Promise<void> {
     this.#running.clear();
-    await this.#saves.done();
+    await this.#saving;
     await this.#journal.close();
   }
 

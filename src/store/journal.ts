@@ -4,7 +4,6 @@ import type { Execution } from "../execution.ts";
 import { ifExists } from "../system-error.ts";
 import { checkFormat, FORMAT } from "./format.ts";
 import type { LargePart } from "./large-parts.ts";
-import { Serial } from "./serial.ts";
 
 /** A line of the journal, after the header. */
 export interface JournalRecord {
@@ -34,7 +33,7 @@ export class Journal {
   readonly #path: string;
   readonly #sessionId: string;
   #handle: FileHandle | undefined;
-  readonly #turns = new Serial();
+  #tail: Promise<unknown> = Promise.resolve();
   /** Index of the lines up to `#indexedBytes`; there may be newer ones. */
   readonly #entries = new Map<string, JournalEntry>();
   #indexedBytes = 0;
@@ -47,7 +46,7 @@ export class Journal {
   /** Writes nothing if `check`, called with the current size, throws. */
   append(record: JournalRecord, check?: (sizeBytes: number) => void): Promise<void> {
     const line = `${JSON.stringify(record)}\n`;
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       check?.(this.sizeBytes());
       await this.#write(line);
     });
@@ -55,7 +54,7 @@ export class Journal {
 
   /** Cells by id, in the order they started. Holds one line in memory at a time. */
   index(): Promise<ReadonlyMap<string, JournalEntry>> {
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       const handle = await ifExists(open(this.#path, "r"));
       try {
         if (handle) await this.#readOn(handle);
@@ -68,7 +67,7 @@ export class Journal {
 
   /** Undefined: the line is gone. */
   read({ offset, bytes }: JournalEntry): Promise<JournalRecord | undefined> {
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       const handle = await ifExists(open(this.#path, "r"));
       try {
         const line = Buffer.alloc(bytes);
@@ -87,7 +86,7 @@ export class Journal {
   }
 
   close(): Promise<void> {
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       await this.#handle?.close();
       this.#handle = undefined;
     });
@@ -128,6 +127,12 @@ export class Journal {
     const { type, execution } = record;
     if (type === "begin" && this.#entries.get(execution.id)?.type === "finish") return;
     this.#entries.set(execution.id, { type, offset, bytes: line.length });
+  }
+
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#tail.then(work);
+    this.#tail = turn.catch(() => {});
+    return turn;
   }
 
   async #write(line: string): Promise<void> {

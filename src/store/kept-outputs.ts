@@ -4,7 +4,6 @@ import { open, readdir, rename, rm, stat, utimes, writeFile } from "node:fs/prom
 import { join } from "node:path";
 import { ifExists, writing } from "../system-error.ts";
 import { blobName } from "./blob-name.ts";
-import { Serial } from "./serial.ts";
 
 const BLOCK_BYTES = 4096;
 /** One cell's full text may take this fraction of the limit, so that it does not evict everything else. */
@@ -27,7 +26,7 @@ export class KeptOutputs {
   #usedBytes = 0;
   #dropped = 0;
   #refused = 0;
-  readonly #turns = new Serial();
+  #tail: Promise<unknown> = Promise.resolve();
 
   constructor({ folder, maxBytes, besidesBytes }: KeptOutputsParts) {
     this.folder = folder;
@@ -41,7 +40,7 @@ export class KeptOutputs {
 
   /** Keeps bytes under a name made from their hash. Undefined: they do not fit, even after eviction. */
   put(bytes: Uint8Array, mimeType: string): Promise<string | undefined> {
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       const name = blobName(bytes, mimeType);
       const sizes = await this.#measured();
       const isThere = sizes.has(name) && (await touch(this.path(name)));
@@ -72,7 +71,7 @@ export class KeptOutputs {
 
   /** Such a text has been written: evicts others to make room for it. */
   spilled(name: string): Promise<void> {
-    return this.#turns.do(async () => {
+    return this.#next(async () => {
       await this.#measured();
       const size = await sizeOf(this.path(name));
       if (size === undefined) return;
@@ -83,7 +82,7 @@ export class KeptOutputs {
 
   /** Notices about evicted and refused outputs since the last call. */
   async takeNotices(): Promise<string[]> {
-    await this.#turns.done();
+    await this.#tail;
     const [dropped, refused] = [this.#dropped, this.#refused];
     this.#dropped = this.#refused = 0;
     const limit = `the limit for a session's outputs is ${Math.round(this.#maxBytes / 1024 / 1024)} MB (--disk-mb).`;
@@ -128,6 +127,12 @@ export class KeptOutputs {
     this.#usedBytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#sizes = new Map(files.map(({ name, bytes }) => [name, bytes]));
     return this.#sizes;
+  }
+
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#tail.then(work);
+    this.#tail = turn.catch(() => {});
+    return turn;
   }
 }
 
