@@ -88,7 +88,7 @@ const c37 = {
     expect(!/ 100 Continue/.test(expecting.text), "a body that is too large is asked for");
     const chunked = rawSocket(server, head("Transfer-Encoding: chunked\r\n\r\n"));
     const chunk = `100000\r\n${"x".repeat(0x100000)}\r\n`;
-    for (let sent = 0; sent < 40 && !/ 413 /.test(chunked.text) && !chunked.closed; sent += 1) {
+    for (let sent = 0; sent < 70 && !/ 413 /.test(chunked.text) && !chunked.closed; sent += 1) {
       chunked.socket.write(chunk);
       await sleep(20);
     }

@@ -82,7 +82,7 @@ const c33 = {
 const c34 = {
   id: "C34",
   class: "A2",
-  what: "deep JSON, 64 MB of code, NUL, lone surrogates, BOM, CRLF, U+2028",
+  what: "deep JSON, 70 MB of code, NUL, lone surrogates, BOM, CRLF, U+2028",
   async probe(stage) {
     const program = await raw(stage);
     const deep = "[".repeat(1e6) + "]".repeat(1e6);
@@ -93,8 +93,8 @@ const c34 = {
       const reply = await program.askLine(line);
       expect(reply?.error, `deep JSON → ${q(reply)?.slice(0, 200)}`);
     }
-    const huge = await program.askLine(q(callTool(2, "execute_code", { code: `#${"x".repeat(64e6)}` })));
-    expect(huge?.error?.code === -32600, `64 MB → ${q(huge)?.slice(0, 200)}`);
+    const huge = await program.askLine(q(callTool(2, "execute_code", { code: `#${"x".repeat(70e6)}` })));
+    expect(huge?.error?.code === -32600, `70 MB → ${q(huge)?.slice(0, 200)}`);
     const strange = [
       "\0",
       "x = '\0'",
