@@ -194,6 +194,13 @@ Rich()`;
       expect(text(await run(kernel, code))).toBe("a🙂é🙂éz\n");
     });
 
+    test("what ends a line elsewhere is text like any other, in output and in code", async () => {
+      const { kernel } = await shared();
+      const ends = "a\u2028b\u2029c\u0085d\u000be\u001cf";
+      expect(text(await run(kernel, `print(${JSON.stringify(ends)})`))).toBe(`${ends}\n`);
+      expect((await run(kernel, "x = 1\u2028y")).at(-1)).toMatchObject({ type: "done", status: "error" });
+    });
+
     test("lone surrogates and NUL come through", async () => {
       const { kernel } = await shared();
       const events = await run(kernel, "print('a\\ud800b\\0c')\n'\\udfff'");

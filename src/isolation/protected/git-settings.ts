@@ -79,7 +79,7 @@ function* settingsIn(text: string): Generator<{ key: string; value: string }> {
       section = sub === undefined ? name.toLowerCase() : `${name.toLowerCase()}.${sub.replace(/\\(.)/g, "$1")}`;
     }
     // A setting may follow its section on the same line.
-    const setting = /^\s*([a-z][\w-]*)\s*=\s*(.*)$/i.exec(head ? line.slice(head[0].length) : line);
+    const setting = /^\s*([a-z][\w-]*)\s*=\s*(.*)$/is.exec(head ? line.slice(head[0].length) : line);
     if (setting) yield { key: `${section}.${setting[1]?.toLowerCase()}`, value: unquoted(setting[2] ?? "") };
   }
 }

@@ -33,7 +33,7 @@ export function formatCommand(op: Command["op"], id: number, value: unknown = nu
 
 /** Undefined for the rest of a line that user code has partly read. */
 export function parseCommand(line: string): Command | undefined {
-  const [, op, id, json] = /^(execute|interrupt|ask|ping) (\d+) (.+)$/.exec(line) ?? [];
+  const [, op, id, json] = /^(execute|interrupt|ask|ping) (\d+) (.+)$/s.exec(line) ?? [];
   if (json === undefined) return undefined;
   return { op: op as Command["op"], id: Number(id), json };
 }
@@ -68,7 +68,7 @@ export type Report =
 /** Undefined for a line written by user code. Throws if a line of the supervisor does not contain JSON. */
 export function parseReport(line: string, nonce: string): Report | undefined {
   if (!line.startsWith(`${nonce} `)) return undefined;
-  const [, type, id, json] = /^(\w+) (\d+) (.*)$/.exec(line.slice(nonce.length + 1)) ?? [];
+  const [, type, id, json] = /^(\w+) (\d+) (.*)$/s.exec(line.slice(nonce.length + 1)) ?? [];
   return { type, id: Number(id), value: JSON.parse(json ?? "") } as Report;
 }
 
