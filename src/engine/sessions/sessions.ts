@@ -133,7 +133,7 @@ export class Sessions {
     return session;
   }
 
-  /** The same; undefined if there is none. */
+  /** Like `get`, but undefined for an unknown session. */
   find(owner: string, idOrName: string): Promise<Session | undefined> {
     return this.get(owner, idOrName).catch((error) => {
       if (hasCode(error, "session_not_found")) return undefined;
@@ -292,7 +292,7 @@ export class Sessions {
     await Promise.all(
       [...this.#open.values()].map(async (session) => {
         await session.close("shutdown");
-        // Whoever closes it at the same time also saves or deletes it.
+        // A concurrent close saves or deletes it.
         if (this.#closing.has(session.id) || !this.#open.has(session.id)) return;
         if (this.#temporary.has(session)) await this.#config.store.forget(session.id);
         else await this.#saveAndRelease(session.record);
