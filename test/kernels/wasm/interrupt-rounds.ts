@@ -15,6 +15,9 @@ const forever = {
   "a sleep": "import time; time.sleep(100)",
   "short sleeps": "import time\nwhile True: time.sleep(0.001)",
   imports: "import sys, importlib\nwhile True:\n    sys.modules.pop('wave', None); importlib.import_module('wave')",
+  "weakref callbacks":
+    "import weakref\nclass Thing: pass\ndef called(_ref):\n    for _ in range(100): pass\nwhile True: ref = weakref.ref(Thing(), called)",
+  finalizers: "class Thing:\n    def __del__(self):\n        for _ in range(100): pass\nwhile True: Thing()",
   "a regular expression": "import re; re.match(r'(a+)+$', 'a' * 40 + 'b')",
   "an await": "import asyncio; await asyncio.sleep(100)",
   "short awaits": "import asyncio\nwhile True: await asyncio.sleep(0)",

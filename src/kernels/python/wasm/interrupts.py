@@ -7,6 +7,7 @@ request stays pending until the cell's own code can be ended, or the task that t
 import asyncio
 import os
 import signal
+import sys
 from typing import Any
 
 import pyodide
@@ -14,6 +15,8 @@ import pyodide
 _EVENT_LOOP = tuple(os.path.join(package.__path__[0], "") for package in (asyncio, pyodide))
 # Frames in these files are not user code.
 _MACHINERY = ("<cellwright", *_EVENT_LOOP)
+# Pyodide looks for an interrupt once in so many steps of Python.
+_STEPS = 50
 
 # The interrupts sent to this process: the `InterruptReceiver` of `deno/interrupts.ts`.
 _requests: Any
@@ -27,6 +30,8 @@ _delivered = 0
 _cancelling = None
 # The task or callback that was ended last: not ended twice, because it may clean up.
 _ended = None
+# How many interrupts Python has dropped.
+_dropped = 0
 _happened = False
 _cell = 0
 _is_running = False
@@ -35,6 +40,12 @@ _is_running = False
 def attach(host):
     global _requests
     _requests = host.interrupts
+    sys.unraisablehook = _on_unraisable
+    _listen()
+
+
+def _listen():
+    signal.signal(signal.SIGINT, _on_signal)
 
 
 def begin(cell):
@@ -45,13 +56,15 @@ def begin(cell):
     _awaited.clear()
     _cell = cell
     _is_running = True
-    # Before each cell: the previous one may have installed its own handler.
-    signal.signal(signal.SIGINT, _on_signal)
+    # What earlier cells left running may have installed another handler.
+    _listen()
 
 
 def end():
     global _is_running
     _is_running = False
+    # The cell may have installed its own handler, and an interrupt of the next cell may arrive before it begins.
+    _listen()
 
 
 def happened():
@@ -109,6 +122,9 @@ def deliver(request):
 
 def _on_signal(_number, frame):
     global _delivered, _happened
+    # After `repeat`, the interrupt may arrive while this module handles it: what counts is the code below.
+    while frame.f_code in _RAISERS:
+        frame = frame.f_back
     if not _is_running and _requests.cell <= _cell:
         # Too late: the cell has ended.
         return
@@ -133,12 +149,37 @@ def _clear_the_way(frame):
         # The cancellation has arrived in the task that runs now.
         _cancelling = None
         return
-    _requests.repeat()
     # A callback has no task, and is identified by its outermost frame.
     runs = task or _outermost(frame)
-    if runs is not _ended and _can_end(frame):
+    ends = runs is not _ended and _can_end(frame)
+    if ends:
         _ended = runs
+    _requests.repeat()
+    if ends:
         raise KeyboardInterrupt
+
+
+def _on_unraisable(unraisable):
+    """Python drops exceptions of a finalizer or a weakref callback. An interrupt among them is delivered again."""
+    global _delivered, _ended, _dropped
+    if not _is_interrupt(unraisable.exc_value):
+        sys.__unraisablehook__(unraisable)
+        return
+    _ended = None
+    _delivered = _requests.heard - 1
+    _requests.repeat()
+    # Pyodide looks again after a fixed number of steps, which must not end in the same finalizer each time.
+    _dropped += 1
+    for _ in range(_dropped % _STEPS):
+        pass
+
+
+def _is_interrupt(error):
+    """Whether the exception was raised here, and not by user code."""
+    trace = error and error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code in _RAISERS
 
 
 def _outermost(frame):
@@ -156,8 +197,8 @@ def _can_end(frame):
     filename = ""
     while frame is not None:
         filename = frame.f_code.co_filename
-        # Python prints and drops exceptions of a finalizer.
-        if frame.f_code.co_name == "__del__":
+        # Python would drop it.
+        if frame.f_code is _on_unraisable.__code__:
             return False
         if frame.f_code in _endable:
             return True
@@ -165,3 +206,6 @@ def _can_end(frame):
         frame = frame.f_back
     # If the outermost frame is user code, JavaScript called it: an exception would end the worker.
     return is_user_code and filename.startswith(_EVENT_LOOP)
+
+
+_RAISERS = {function.__code__ for function in (_on_signal, _clear_the_way)}
