@@ -16,8 +16,11 @@ const SILENCE_MS = 1_500;
 /** Grace period: when a whole process exits, its threads go first, and freeing a gigabyte takes long. */
 const DYING_MS = 1_000;
 const SILENT_CPU_MS = 30;
-/** Ping timeout: after this, user code has taken over the supervisor's stdin or stopped its thread. */
-const NO_PULSE_MS = 30_000;
+/**
+ * So many pings without an answer, 30 s of a running cell: user code has taken over the supervisor's stdin or stopped
+ * its thread. Not a time, which also passes while this process or the machine stands still.
+ */
+const MAX_UNANSWERED_PINGS = 120;
 /** Minimum interval of disk scans, unless half of the remaining space has been written since. */
 const DISK_LOOK_MS = 500;
 /** Disk scans take at most a tenth of the time. */
@@ -48,11 +51,12 @@ export class Watchdog {
   readonly #rssLimitMb: number;
   readonly #workerThread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #looksSoon = false;
   #stopped = false;
   #goneSince: number | undefined;
   #pingedAt = 0;
   #aliveAt = performance.now();
-  #heardAt = performance.now();
+  #unansweredPings = 0;
   #cpuWhenAliveMs = 0;
   #reported: Vitals | undefined;
   #isLookingAtDisk = false;
@@ -86,7 +90,7 @@ export class Watchdog {
   /** The supervisor answered a ping. */
   heard(pulse: Vitals & { alive: boolean }): void {
     this.#reported = pulse;
-    this.#heardAt = performance.now();
+    this.#unansweredPings = 0;
     if (!pulse.alive) return;
     this.#aliveAt = performance.now();
     this.#cpuWhenAliveMs = pulse.cpuMs;
@@ -95,13 +99,16 @@ export class Watchdog {
   /** A cell begins: check more often. */
   cellBegins(): void {
     this.#diskMayHaveGrown = true;
+    // Otherwise cells in quick succession would put the check off for ever.
+    if (this.#looksSoon) return;
     clearTimeout(this.#timer);
     this.#schedule();
   }
 
   #schedule(): void {
-    const soon = this.#watched.isBusy() || this.#goneSince !== undefined || this.#writtenSince > WRITTEN_SLACK_BYTES;
-    this.#timer = setTimeout(() => this.#look(), soon ? BUSY_LOOK_MS : IDLE_LOOK_MS);
+    this.#looksSoon =
+      this.#watched.isBusy() || this.#goneSince !== undefined || this.#writtenSince > WRITTEN_SLACK_BYTES;
+    this.#timer = setTimeout(() => this.#look(), this.#looksSoon ? BUSY_LOOK_MS : IDLE_LOOK_MS);
     this.#timer.unref();
   }
 
@@ -123,6 +130,7 @@ export class Watchdog {
     const pauseMs = this.#watched.isBusy() ? PING_MS : IDLE_PING_MS;
     if (performance.now() - this.#pingedAt < pauseMs) return;
     this.#pingedAt = performance.now();
+    this.#unansweredPings += 1;
     this.#watched.ping();
   }
 
@@ -133,8 +141,8 @@ export class Watchdog {
   }
 
   #silenceReason(): string | undefined {
-    if (this.#watched.isHeldBack()) this.#heardAt = performance.now();
-    if (performance.now() - this.#heardAt > NO_PULSE_MS) return NO_PULSE;
+    if (this.#watched.isHeldBack()) this.#unansweredPings = 0;
+    if (this.#unansweredPings > MAX_UNANSWERED_PINGS) return NO_PULSE;
     if (this.#workerThread) {
       if (existsSync(this.#workerThread)) return undefined;
       this.#goneSince ??= performance.now();
