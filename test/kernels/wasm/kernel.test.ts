@@ -53,6 +53,31 @@ await asyncio.sleep(0.3)
   expect(result(events)).toBe("'went on'");
 });
 
+test("a cell that awaits is interrupted at any moment, while a task left behind computes most of the time", async () => {
+  const hog = "async def hog():\n    while True:\n        for _ in range(10_000): pass\n        await asyncio.sleep(0)";
+  for (let round = 0; round < 20; round += 1) {
+    await run(kernel, `import asyncio\n${hog}\nhogging = asyncio.create_task(hog())`);
+    setTimeout(() => void kernel.interrupt?.(), round / 4);
+    expect(failure(await run(kernel, "await asyncio.sleep(100)"))).toMatchObject({ name: "KeyboardInterrupt" });
+  }
+});
+
+test.each([
+  ["the first cell", ""],
+  ["a cell after one that set the default action", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)"],
+])("an interrupt that arrives before %s begins does not end the kernel", async (_name, code) => {
+  for (let round = 0; round < 3; round += 1) {
+    const other = (await kernels.start()).kernel;
+    if (code) await run(other, code);
+    // So long that the interrupt arrives before the cell is compiled.
+    const long = run(other, `text = '${"x".repeat(2 ** 22)}'\nwhile True: pass`);
+    await other.interrupt?.();
+    expect(failure(await long)).toMatchObject({ name: "KeyboardInterrupt" });
+    expect(result(await run(other, "1 + 1"))).toBe("2");
+    await other.dispose();
+  }
+});
+
 test("a cell that could not begin, because a task left behind never pauses, can be interrupted", async () => {
   const late: ExecutionEvent[] = [];
   const hog = "async def hog():\n    print('begun', flush=True)\n    while True: pass";

@@ -92,13 +92,14 @@ def check():
 
 
 class Awaiting:
-    """Registers the task that the cell awaits."""
+    """The task that the cell awaits, from now to the end of the `with`: what else runs is not the cell."""
 
     def __init__(self, task):
         self._task = task
+        _awaited.append(task)
 
     def __enter__(self):
-        _awaited.append(self._task)
+        return self._task
 
     def __exit__(self, *_error):
         global _cancelling
@@ -162,24 +163,25 @@ def _clear_the_way(frame):
 def _on_unraisable(unraisable):
     """Python drops exceptions of a finalizer or a weakref callback. An interrupt among them is delivered again."""
     global _delivered, _ended, _dropped
-    if not _is_interrupt(unraisable.exc_value):
+    raiser = _raiser(unraisable.exc_value)
+    if raiser not in _RAISERS:
         sys.__unraisablehook__(unraisable)
         return
     _ended = None
-    _delivered = _requests.heard - 1
-    _requests.repeat()
+    if raiser is _on_signal.__code__:
+        _delivered = _requests.heard - 1
+        _requests.repeat()
     # Pyodide looks again after a fixed number of steps, which must not end in the same finalizer each time.
     _dropped += 1
     for _ in range(_dropped % _STEPS):
         pass
 
 
-def _is_interrupt(error):
-    """Whether the exception was raised here, and not by user code."""
+def _raiser(error):
     trace = error and error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code in _RAISERS
+    return trace and trace.tb_frame.f_code
 
 
 def _outermost(frame):

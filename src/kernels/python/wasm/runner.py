@@ -52,6 +52,7 @@ _host: Any
 _count = 0
 _cell: cell_output.Cell
 _codes = ()
+_awaiting: interrupts.Awaiting
 _has_value = False
 # Set if the running cell is a standalone program; None for a notebook cell.
 _script = None
@@ -79,7 +80,7 @@ def attach(host):
 
 def start(tag, request):
     """Runs a cell. Returns False if it has to be awaited: then `finish` continues it."""
-    global _cell, _codes, _has_value
+    global _cell, _codes, _has_value, _awaiting
     request = json.loads(request)
     _cell = cell_output.Cell(tag, request["silent"])
     _context.run(_output.begin, _cell)
@@ -88,6 +89,10 @@ def start(tag, request):
     try:
         _prepare(request)
         if any(map(source.is_awaitable, _codes)):
+            # The body never raises: an exception that leaves a task would also affect the event loop.
+            task = asyncio.get_event_loop().create_task(_run_awaiting(_codes), context=_context)
+            # From here, because tasks of earlier cells may run before `finish`.
+            _awaiting = interrupts.Awaiting(task)
             return False
         value = _context.run(interrupts.run, _run, _codes)
     except BaseException as raised:
@@ -99,9 +104,7 @@ def start(tag, request):
 async def finish():
     value = error = None
     try:
-        # The body never raises: an exception that leaves a task would also affect the event loop.
-        task = asyncio.get_event_loop().create_task(_run_awaiting(_codes), context=_context)
-        with interrupts.Awaiting(task):
+        with _awaiting as task:
             value, error = await task
     except BaseException as raised:
         error = raised
