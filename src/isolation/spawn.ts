@@ -1,7 +1,9 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { kill } from "../process/kill.ts";
+import { isAlive } from "../process/process-life.ts";
 import { bubblewrapArgs, childPid } from "./bubblewrap.ts";
 import { jailHostDir } from "./fork-jail.ts";
 import { type Jail, PROXY_PORT } from "./jail.ts";
@@ -114,10 +116,16 @@ function send(pipe: unknown, content: string | Uint8Array): void {
   writable?.end(content);
 }
 
-/** Host pid of the program in the jail (not bubblewrap, not the reaper), to send SIGINT to. */
+/** How long bubblewrap takes between the report of its first process and the start of the program. */
+const PROGRAM_LOOK_MS = 5;
+
+/** Host pid of the program in the jail (not bubblewrap, not the reaper), to send SIGINT to. Undefined if it has ended. */
 export async function programPid(firstPid: number): Promise<number | undefined> {
-  const children = await childrenOf(firstPid);
-  return children[0];
+  for (;;) {
+    const [program] = await childrenOf(firstPid);
+    if (program !== undefined || !(await isAlive(firstPid, undefined))) return program;
+    await pause(PROGRAM_LOOK_MS);
+  }
 }
 
 function readPid(child: ChildProcess, info: Readable | null): Promise<number | undefined> {

@@ -3,7 +3,7 @@
     python forward.py SOCKET PORT -- command …
 
 runs the command with a forwarder beside it. `start(socket_path, port)` does the same for the calling process; without
-a port, because the loopback is the host's, the gate hands over each connection (see gate.py).
+a port, because the loopback is the host's, the gate hands over each connection through a `bridge` (see gate.py).
 """
 
 import os
@@ -17,21 +17,17 @@ _CHUNK_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 256
 
 
-def start(socket_path, port):
-    """
-    Starts a forwarder as a child of the jail's first process; it listens when this returns. Without a port, returns a
-    socket on which connections are handed over to it.
-    """
-    handed_over = None
+def bridge():
+    """Two sockets: the gate's, to hand over connections, and the forwarder's."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def start(socket_path, port, bridged=None):
+    """Starts a forwarder, an orphan that the jail's first process adopts; it listens when this returns."""
     if port is None:
-        handed_over, source = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        take = _take_over
+        source, take = bridged, _take_over
     else:
-        source = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        source.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        source.bind(("127.0.0.1", port))
-        source.listen(64)
-        take = _accept
+        source, take = _listener(port), _accept
     middle = os.fork()
     if middle == 0:
         try:
@@ -41,7 +37,14 @@ def start(socket_path, port):
             os._exit(0)
     os.waitpid(middle, 0)
     source.close()
-    return handed_over
+
+
+def _listener(port):
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(64)
+    return listener
 
 
 def _become_forwarder(source, take, socket_path):

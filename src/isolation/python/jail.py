@@ -59,17 +59,24 @@ def enter(policy, limits=None, keep_fds=(), report_first=None, die_with_parent=F
         os.close(life)
         tier.become_first()
         pair = socket.socketpair() if gate.wanted(policy) else None
-        bridge = forward.start(policy["proxy"]["socket"], policy["proxy"]["port"]) if "proxy" in policy else None
+        proxy = policy.get("proxy")
+        bridge = forward.bridge() if proxy and proxy["port"] is None else (None, None)
         program = os.fork()
         if program:
             os.write(begun, b"x")
             os.close(begun)
             if pair:
                 pair[1].close()
-            reaper.serve(program, _FORWARDED, tier.end_all, gate.open_gate(pair[0], policy, bridge) if pair else None)
+            if bridge[1]:
+                bridge[1].close()
+            answered = gate.open_gate(pair[0], policy, bridge[0]) if pair else None
+            reaper.serve(program, _FORWARDED, tier.end_all, answered)
         os.close(begun)
-        if bridge:
-            bridge.close()
+        if bridge[0]:
+            bridge[0].close()
+        if proxy:
+            # Not before the fork: the host finds the program as the first child of the first process.
+            forward.start(proxy["socket"], proxy["port"], bridge[1])
         _become_program(policy, limits, tier)
         if pair:
             pair[0].close()
