@@ -236,6 +236,34 @@ Rich()`;
       expect(result(await run(kernel, "survivor"))).toBe("'here'");
     });
 
+    test("an interrupt that Python drops, because a finalizer runs, ends the cell nevertheless", async ({ skip }) => {
+      const { kernel } = await shared();
+      if (!kernel.interrupt) return skip(NO_INTERRUPT);
+      const finalizers = {
+        "a weakref callback": "import weakref\nref = weakref.ref(thing, lambda _: compute())",
+        "__del__": "Thing.__del__ = lambda _: compute()",
+      };
+      for (const finalizer of Object.values(finalizers)) {
+        const code = `
+class Thing: pass
+def compute():
+    print('ready')
+    while True: pass
+thing = Thing()
+${finalizer}
+del thing
+while True: pass`;
+        const events = await runUntilReady(kernel, code, () => kernel.interrupt?.());
+        expect(failure(events)).toMatchObject({ name: "KeyboardInterrupt" });
+      }
+    });
+
+    test("other exceptions of finalizers are printed", async () => {
+      const { kernel } = await shared();
+      const code = "class Thing:\n    def __del__(self): raise KeyboardInterrupt('my own')\nthing = Thing()\ndel thing";
+      expect(text(await run(kernel, code), "stderr")).toContain("KeyboardInterrupt: my own");
+    });
+
     test("output of a task left behind is told apart from the next cell's", async () => {
       const { kernel } = await shared();
       const late: ExecutionEvent[] = [];
