@@ -181,6 +181,12 @@ test("chained exceptions and exception groups show none of our frames", async ()
   for (const events of [chained, grouped]) expect(failure(events)?.traceback.join("\n")).not.toContain("cellwright");
 });
 
+test.each(["a\u2028b", "a\fb", "a\u0085b"])("%j in a cell does not shift its lines", async (odd) => {
+  const error = failure(await run(kernel, `odd = '${odd}'\nfirst = 1\nfirst / 0\nlast = 2`));
+  expect(error?.traceback.join("\n")).toContain("first / 0");
+  expect(result(await run(kernel, `odd = '${odd}'\nfirst\n42;`))).toBeUndefined();
+});
+
 test("`from __future__` holds for later cells, and broken __str__ does not break the report", async () => {
   await run(kernel, "from __future__ import annotations");
   expect(result(await run(kernel, "def f(x: nowhere): pass\nf.__annotations__"))).toBe("{'x': 'nowhere'}");

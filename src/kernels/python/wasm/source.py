@@ -4,6 +4,7 @@ import __future__
 
 import ast
 import inspect
+import io
 import linecache
 
 _FUTURE_FLAGS = 0
@@ -19,7 +20,7 @@ class Compiler:
     def compile(self, source, filename):
         """The code objects to run in order; the last one is an expression if `has_value`."""
         # Tracebacks find the cell's lines here. No modification time: never compared with a file.
-        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        linecache.cache[filename] = (len(source), None, _lines(source), filename)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self._flags
         try:
             tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
@@ -42,13 +43,17 @@ def is_awaitable(code):
 
 def _ends_quietly(source, statement):
     """Whether a `;` follows the last expression, which hides its value."""
-    lines = source.splitlines(keepends=True)
-    rest = lines[statement.end_lineno - 1].encode()[statement.end_col_offset :]
+    rest = _lines(source)[statement.end_lineno - 1].encode()[statement.end_col_offset :]
     return rest.lstrip(b" \t)").startswith(b";")
 
 
 def _explain_magic(error, source):
-    lines = source.splitlines()
+    lines = _lines(source)
     line = lines[error.lineno - 1].lstrip() if error.lineno and error.lineno <= len(lines) else ""
     if line.startswith(("!", "%")):
         error.add_note("Lines with ! or % are IPython commands. This kernel runs plain Python and has no shell.")
+
+
+def _lines(source):
+    """The lines as Python counts them: `str.splitlines` also splits at form feeds and separators (U+2028)."""
+    return io.StringIO(source, newline=None).readlines()
