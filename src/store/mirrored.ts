@@ -141,6 +141,10 @@ class MirroredStore implements Store {
     }
   }
 
+  async removeOrphans(unusedForMs: number): Promise<void> {
+    await this.#store.removeOrphans?.(unusedForMs);
+  }
+
   folder(sessionId: string): Promise<string> {
     return this.#store.folder(sessionId);
   }

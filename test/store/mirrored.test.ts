@@ -205,6 +205,17 @@ describe("a mirrored store", () => {
     expect((await store.sessions()).map(({ id }) => id)).toEqual(["s2"]);
   });
 
+  test("removes orphaned folders on its disk", async () => {
+    const store = await open();
+    const orphan = join(base, "disk", "sessions", "never-saved");
+    mkdirSync(orphan);
+    await store.removeOrphans?.(60_000);
+    expect(existsSync(orphan)).toBe(true);
+    // Unused since a later time than now, because the folder is new.
+    await store.removeOrphans?.(-60_000);
+    expect(existsSync(orphan)).toBe(false);
+  });
+
   test("starts without a mirror that cannot be looked at, and leaves names alone that are no sessions", async () => {
     const mirror = folderMirror();
     mirror.list = async () => ["../escape", "s1"];
