@@ -241,7 +241,7 @@ Rich()`;
       if (!kernel.interrupt) return skip(NO_INTERRUPT);
       const finalizers = {
         "a weakref callback": "import weakref\nref = weakref.ref(thing, lambda _: compute())",
-        "__del__": "Thing.__del__ = lambda _: compute()",
+        __del__: "Thing.__del__ = lambda _: compute()",
       };
       for (const finalizer of Object.values(finalizers)) {
         const code = `
