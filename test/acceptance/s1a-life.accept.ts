@@ -124,9 +124,9 @@ describeWith("jupyterServer", "S1a, its life", (python) => {
     });
     const url = `http://127.0.0.1:${await freePort()}`;
     const advice = "Please check your configuration and ensure Jupyter server is running.\n";
-    const nobody = leaveAtOnce(["--toolset", NAME, "--jupyter-base-url", `${url}/`, "--jupyter-token", "secret"]);
-    expect({ ...nobody, stderr: undefined }).toEqual({ status: 1, stdout: "", stderr: undefined });
-    expect(nobody.stderr).toMatch(
+    const unserved = leaveAtOnce(["--toolset", NAME, "--jupyter-base-url", `${url}/`, "--jupyter-token", "secret"]);
+    expect({ ...unserved, stderr: undefined }).toEqual({ status: 1, stdout: "", stderr: undefined });
+    expect(unserved.stderr).toMatch(
       new RegExp(
         `^Failed to connect to Jupyter server at ${url}: Cannot connect to Jupyter server at ${url}: .+\\n${advice}$`,
       ),

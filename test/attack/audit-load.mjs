@@ -141,7 +141,7 @@ def go():
 flooding = threading.Thread(target=go)
 flooding.start()`);
 const floods = {
-  "for nobody": '{"msg_id": "other"}',
+  "for an unknown request": '{"msg_id": "other"}',
   "for the cell that is over": "parent",
 };
 
@@ -216,7 +216,7 @@ const a4 = forPython({
       peak = Math.max(peak, usedMb(outputsOf(server, session)));
     }
     protects(peak <= DISK_MB, `--disk-mb ${DISK_MB}, but outputs take ${Math.round(peak)} MB`);
-    expect(/Older outputs of this session were removed/.test(text), `nobody is told: ${short(text)}`);
+    expect(/Older outputs of this session were removed/.test(text), `the reply does not say it: ${short(text)}`);
     const printed = await server.run('for _ in range(4_000): print("p" * 20_000)', {
       session_id: session,
       timeout_s: 60,

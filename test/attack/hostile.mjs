@@ -11,7 +11,7 @@ const deaths = {
   "an error in a timer": js(
     'setTimeout(() => { throw new Error("boom"); }, 5); await new Promise((r) => setTimeout(r, 2000)); return 1',
   ),
-  "a rejection nobody handles": js(
+  "an unhandled rejection": js(
     'Promise.reject(new Error("boom")); await new Promise((r) => setTimeout(r, 2000)); return 1',
   ),
   "process.abort": js("process.abort()"),
@@ -30,7 +30,7 @@ const deaths = {
 const x4 = {
   id: "X4",
   class: "A2*",
-  what: "deaths without a word: exit, close, abort, signals, closed descriptors",
+  what: "sudden exits: exit, close, abort, signals, closed descriptors",
   async probe(stage) {
     const walls = stage.short ? stage.walls.slice(0, 1) : stage.walls;
     const pairs = walls.flatMap((wall) => stage.some(deaths, 8).map(([name, code]) => ({ wall, name, code })));

@@ -122,7 +122,7 @@ function s10With({ language, isCold = false }) {
         const text = told[name] ?? "";
         expect(!text.includes(stage.flag) && !text.includes("GOT-THROUGH"), `${name}: ${short(text, 200)}`);
       }
-      expect(hits() === 0, "somebody was reached");
+      expect(hits() === 0, "a server was reached");
       proves(told["its own"]?.includes("connected"), `its own sockets do not work: ${told["its own"]}`);
       return `${Object.keys(tries).length} tries refused`;
     },

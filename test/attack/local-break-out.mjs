@@ -47,7 +47,7 @@ export function breakOut(attempt) {
       expect(!secrets.some((secret) => reply.whole.includes(secret)), "something got through");
       for (const name of open) stage.note(`${name}: ${openOnLandlock[name]}`);
       expect(isComplete, `the tries ended early: ${short(reply.text.slice(-300))}`);
-      expect(stage.canary.hits === hits, "somebody was reached outside");
+      expect(stage.canary.hits === hits, "a server outside was reached");
       const after = await session.run(language === "python" ? "6 * 7" : "echo $((6 * 7))");
       expect(after.text.includes("42"), `the session does not answer any more: ${short(after.text)}`);
       expect(!(await effect?.(place, session)), "there was an effect outside");

@@ -37,7 +37,7 @@ const a1 = breakOut({
     rename: `os.rename(${q(flagFile)}, "moved")\nout = read("moved")`,
     "/proc/1/root": `out = read("/proc/1/root" + ${q(flagFile)})`,
     "descriptors that lead to folders": `for fd in map(int, os.listdir("/proc/self/fd")):\n    try: out += GOT if stat.S_ISDIR(os.fstat(fd).st_mode) else ""\n    except OSError: pass`,
-    "a link for whoever follows": `os.symlink(${q(folder)}, TMP + "/host")\nout = read(TMP + "/host/flag.txt")`,
+    "a link, for a program that follows it": `os.symlink(${q(folder)}, TMP + "/host")\nout = read(TMP + "/host/flag.txt")`,
     "the disk itself":
       'for name in ("vda", "sda", "nvme0n1", "xvda"):\n    try: out = opens("/dev/" + name, os.O_RDONLY)\n    except OSError: pass',
     "/root, /home, /mnt":

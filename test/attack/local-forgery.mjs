@@ -24,7 +24,7 @@ const lies = {
     'reply({"status": {}, "execution_count": [], "payload": [{"source": "page", "data": {"text/plain": {"a": 1}}}, 5, None, {"source": "set_next_input"}]})',
   pollution:
     'say("display_data", None, raw=b\'{"data":{"__proto__":{"polluted":"POLLUTED"},"constructor/x":{"prototype":{"polluted":"POLLUTED"}},"text/plain":"shown"},"__proto__":{"transient":{"display_id":"x"}}}\')\nfor name in ("__proto__", "constructor", "toString"):\n    say("display_data", {"data": {"text/plain": "a"}, "transient": {"display_id": name}})\n    say("update_display_data", {"data": {"text/plain": "b"}, "transient": {"display_id": name}})',
-  "answers that nobody asked for":
+  "unsolicited answers":
     'kernel.control_handlers["cellwright_request"] = lambda stream, ident, request: kernel.session.send(stream, "cellwright_reply", {"variables": [{"name": "forged-line" * 100_000, "type": 5}, None, 7, {"name": "forged", "type": "x", "summary": "y" * 30_000_000, "size": {}}]}, request, ident)',
   "a question":
     'kernel.session.send(kernel.stdin_socket, "input_request", {"prompt": "forged-line", "password": True}, parent, ident=b"x")',
@@ -146,7 +146,7 @@ const c45 = forPython({
 /** Things put in place of the kernel's sockets and connection file. */
 const replacements = (place) => ({
   "links to the neighbour's sockets": `for n in (1, 2, 3, 4):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.symlink(f"${place.neighbour}/run/sockets/s-{n}", f"{SOCKETS}/s-{n}")\n    drop_connections(f"s-{n}")`,
-  "a link to somebody else's socket": `os.unlink(SOCKETS + "/s-1")\nos.symlink(${q(place.canary)}, SOCKETS + "/s-1")\ndrop_connections("s-1")`,
+  "a link to another program's socket": `os.unlink(SOCKETS + "/s-1")\nos.symlink(${q(place.canary)}, SOCKETS + "/s-1")\ndrop_connections("s-1")`,
   folders:
     'for n in (1, 2, 3, 4):\n    os.unlink(f"{SOCKETS}/s-{n}")\n    os.makedirs(f"{SOCKETS}/s-{n}/deep/er")\n    drop_connections(f"s-{n}")',
   FIFOs:

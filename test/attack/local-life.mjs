@@ -139,7 +139,7 @@ const deaths = {
 const x14 = forBoth((language) => ({
   id: "X14",
   class: "A2*",
-  what: "deaths without a word: exit, signals, closed descriptors, other programs",
+  what: "sudden exits: exit, signals, closed descriptors, other programs",
   async probe(stage) {
     const server = await stage.server("auto");
     await inLanes(Object.entries(deaths[language]), 3, async ([name, code]) => {

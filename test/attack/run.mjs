@@ -34,7 +34,7 @@ if (process.env.CELLWRIGHT_ATTACK_INSIDE === undefined) {
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(signal, () => process.exit(130));
 // An unhandled rejection of a failed case must not end the others.
 process.on("unhandledRejection", (error) => {
-  process.stderr.write(`nobody waited for: ${error instanceof Error ? error.stack : error}\n`);
+  process.stderr.write(`unhandled rejection: ${error instanceof Error ? error.stack : error}\n`);
 });
 
 const { Stage } = await import("./stage.mjs");

@@ -33,7 +33,7 @@ export function testStore({ name, open }: { name: string; open: () => Promise<St
         expect(await store.sessions()).toEqual([record("s1", { name: "name 49" })]);
       });
 
-      test("for whoever claimed them, more than once and again after a release", async () => {
+      test("for the process that claimed them, more than once and again after a release", async () => {
         await store.saveSession(record("s1"));
         expect(await store.claim("s1")).toBe(true);
         expect(await store.claim("s1")).toBe(true);
@@ -93,7 +93,7 @@ export function testStore({ name, open }: { name: string; open: () => Promise<St
         expect(await store.history("s1")).toEqual([execution("a", { status: "running" })]);
       });
 
-      test("of a cell that nobody finished, as kernel_died with a notice", async () => {
+      test("of a cell that was never finished, as kernel_died with a notice", async () => {
         await store.claim("s1");
         await store.begin("s1", execution("a", { status: "running" }));
         await store.release("s1");

@@ -68,7 +68,7 @@ test("--insecure wants none", async () => {
   expect((await fetch(new URL("/jupyter_sandbox", server.url), cell({}))).status).toBe(200);
 });
 
-test("a pool makes a token for its sandboxes, which nobody sees among processes, and what is in front finds it", async () => {
+test("a pool generates a token for its sandboxes, not visible in the process list, and the balancer finds it", async () => {
   const pool = await startPoolProgram({ count: 1, args: ["--kernel", "wasm"] });
   const { token = "" } = pool;
   expect(token).toMatch(/^[\w-]{43}$/);

@@ -19,7 +19,7 @@ describe("tokens", () => {
   });
 
   test.each(["Bearer nope", "Bearer", "Bearer ann=a-token", "a-token", "Basic a-token", "Bearer a-token x", ""])(
-    "%s is nobody",
+    "%s is refused",
     (authorization) => {
       expect(authenticate(request({ authorization }))).toBeUndefined();
     },

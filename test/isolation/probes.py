@@ -66,7 +66,7 @@ def connect_to_abstract_socket():
         with socket.socket(socket.AF_UNIX) as connection:
             if connection.connect_ex("\0" + name) == 0:
                 return
-    raise OSError("nobody listens")
+    raise OSError("nothing listens")
 
 
 def attach_shared_memory():

@@ -24,7 +24,7 @@ function request(sessionId: string, verdict: "succeeded" | "failed" = "succeeded
 
 function choose(sessionId: string): string {
   const name = balancer.choose(sessionId);
-  if (name === undefined) throw new Error("there is none left");
+  if (name === undefined) throw new Error("no sandbox is left");
   return name;
 }
 

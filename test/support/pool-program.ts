@@ -72,7 +72,7 @@ export async function startPoolProgram({
     stderr: () => stderr,
     backend: (port) => {
       const found = descendants(pid).find((id) => servesPort(id, port));
-      if (found === undefined) throw new Error(`nobody serves ${port}`);
+      if (found === undefined) throw new Error(`nothing serves port ${port}`);
       return found;
     },
     stop,

@@ -105,7 +105,7 @@ test("memory that only a descriptor leads to counts, once for all who hold it, a
   }
 });
 
-test("what it may say of somebody else than a kernel, and at once", async () => {
+test("a process that is not a kernel is named in the reason, and not reported first", async () => {
   const { workspace, reported, check } = await watch({ who: "The installer", isBusy: () => false });
   expect(await check()).toBeUndefined();
   writeFileSync(join(workspace, "large"), Buffer.alloc(60 * MB));

@@ -171,7 +171,7 @@ describeWith("isolation", "a shell of the provider", () => {
     const own = await folders();
     const provider = createBashProvider({
       sandboxes,
-      environment: () => Promise.reject(new Error("there is none")),
+      environment: () => Promise.reject(new Error("no environment")),
       packagesOf: async () => own.runDir,
       startTimeoutMs: 120_000,
       log,

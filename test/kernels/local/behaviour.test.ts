@@ -201,7 +201,7 @@ while True: pass`;
     });
   });
 
-  describe("input() with somebody to ask", () => {
+  describe("input() with a client that answers", () => {
     test("gets what they type", async () => {
       const asked: unknown[] = [];
       const onInput = async (request: { secret: boolean }): Promise<string> => {

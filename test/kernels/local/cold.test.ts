@@ -13,7 +13,7 @@ import { testEnvironment, testPython } from "../../support/pythons.ts";
 import { describeWith } from "../../support/requirements.ts";
 import { builtFrom, providerKernels } from "../provider-kernels.ts";
 
-describeWith("managedPython", "a kernel process started from nothing", async () => {
+describeWith("managedPython", "the process of a cold start", async () => {
   const log = createLog("silent");
 
   async function inFolder(act: (folder: string) => Promise<void>): Promise<void> {
@@ -92,7 +92,7 @@ describeWith("managedPython", "a kernel process started from nothing", async () 
     }));
 });
 
-describeWith("localKernels", "a kernel started from nothing", () => {
+describeWith("localKernels", "a cold start", () => {
   const kernels = providerKernels(builtFrom({ kernel: "local", allowEnvPaths: true }));
   const start = () => kernels.start({ env: testEnvironment("managed") });
 

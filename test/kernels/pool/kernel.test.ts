@@ -241,7 +241,7 @@ describe("sessions of a pool", () => {
         response.write("{", () => response.destroy());
       },
     ],
-  ])("a cell whose sandbox %s is not sent again, to nobody", async (_, answer) => {
+  ])("a cell whose sandbox %s is not sent again, to any sandbox", async (_, answer) => {
     const { sandboxes, sessions, statusOf } = await startPool(2);
     const [first, second] = sandboxes as [FakeSandbox, FakeSandbox];
     first.answer = answer as never;

@@ -132,7 +132,7 @@ describeWith("managedPython", "the end of a kernel", () => {
   });
 });
 
-describeWith("managedPython", "kernels that nobody asks for", () => {
+describeWith("managedPython", "orphaned kernels", () => {
   test("end, and their zygote after them, when no server has been there for long", async () => {
     const stateDir = temporaryFolder(onTestFinished);
     const forgotten = await openTestZygote(stateDir, { idleSeconds: 0.5 });
@@ -153,7 +153,7 @@ threading.Thread(target=touch, daemon=True).start()
     expect(readdirSync(stateDir).filter((name) => name.endsWith(".sock"))).toEqual([]);
   });
 
-  test("end when their own heartbeat stops, whoever is connected", async () => {
+  test("end when their own heartbeat stops, even if a client is connected", async () => {
     const { process: forked } = await fork({ ttlSeconds: 1 });
     expect(await forked.exited).toEqual(dead);
   });

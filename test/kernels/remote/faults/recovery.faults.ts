@@ -55,7 +55,7 @@ for (const name of ["jupyterServer", "debianJupyterServer"] as const) {
     test.each([
       ["is closed", () => proxy.drop()],
       ["is reset", () => proxy.reset()],
-      ["is dead without a word", () => proxy.freeze()],
+      ["stays open but dead", () => proxy.freeze()],
     ])("that %s loses nothing and repeats nothing", async (_name, act) => {
       await run(kernel, "runs = 0");
       const events = await count(act);
