@@ -2,8 +2,9 @@
 
     python forward.py SOCKET PORT -- command …
 
-runs the command with a forwarder beside it. `start(socket_path, port)` does the same for the calling process; without
-a port, because the loopback is the host's, the gate hands over each connection through a `bridge` (see gate.py).
+runs the command with a forwarder beside it. `start` does the same for the calling process. Where the loopback is the
+host's, the gate hands over each connection instead (see gate.py), through a `bridge` to the forwarder of
+`start_bridged`.
 """
 
 import os
@@ -22,12 +23,17 @@ def bridge():
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def start(socket_path, port, bridged=None):
+def start(socket_path, port):
     """Starts a forwarder, an orphan that the jail's first process adopts; it listens when this returns."""
-    if port is None:
-        source, take = bridged, _take_over
-    else:
-        source, take = _listener(port), _accept
+    _start(socket_path, _listener(port), _accept)
+
+
+def start_bridged(socket_path, bridged):
+    """The same with the forwarder's end of a `bridge`, which is closed here."""
+    _start(socket_path, bridged, _take_over)
+
+
+def _start(socket_path, source, take):
     middle = os.fork()
     if middle == 0:
         try:

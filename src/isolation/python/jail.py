@@ -60,23 +60,25 @@ def enter(policy, limits=None, keep_fds=(), report_first=None, die_with_parent=F
         tier.become_first()
         pair = socket.socketpair() if gate.wanted(policy) else None
         proxy = policy.get("proxy")
-        bridge = forward.bridge() if proxy and proxy["port"] is None else (None, None)
+        gates_end, bridged = forward.bridge() if proxy and proxy["port"] is None else (None, None)
         program = os.fork()
         if program:
             os.write(begun, b"x")
             os.close(begun)
             if pair:
                 pair[1].close()
-            if bridge[1]:
-                bridge[1].close()
-            answered = gate.open_gate(pair[0], policy, bridge[0]) if pair else None
+            if bridged:
+                bridged.close()
+            answered = gate.open_gate(pair[0], policy, gates_end) if pair else None
             reaper.serve(program, _FORWARDED, tier.end_all, answered)
         os.close(begun)
-        if bridge[0]:
-            bridge[0].close()
-        if proxy:
-            # Not before the fork: the host finds the program as the first child of the first process.
-            forward.start(proxy["socket"], proxy["port"], bridge[1])
+        if gates_end:
+            gates_end.close()
+        # The forwarder not before the fork: the host finds the program as the first child of the first process.
+        if bridged:
+            forward.start_bridged(proxy["socket"], bridged)
+        elif proxy:
+            forward.start(proxy["socket"], proxy["port"])
         _become_program(policy, limits, tier)
         if pair:
             pair[0].close()
