@@ -103,7 +103,8 @@ async function oneRound(kernel: Kernel, code: string, delayMs: number) {
   }
 }
 
-async function runAndInterrupt(kernel: Kernel, code: string, delayMs: number): Promise<ExecutionEvent[]> {
+/** Runs a cell that is interrupted after so many ms. */
+export async function runAndInterrupt(kernel: Kernel, code: string, delayMs: number): Promise<ExecutionEvent[]> {
   const events: ExecutionEvent[] = [];
   const timer = setTimeout(() => void kernel.interrupt?.(), delayMs);
   try {

@@ -3,7 +3,7 @@ import type { ExecutionEvent } from "../../../src/execution.ts";
 import { failure, result, run, runUntilReady, text } from "../../contracts/kernel.ts";
 import { requirement } from "../../support/requirements.ts";
 import { until } from "../../support/until.ts";
-import { interruptRounds, seeded } from "./interrupt-rounds.ts";
+import { interruptRounds, runAndInterrupt, seeded } from "./interrupt-rounds.ts";
 import { wasmKernels } from "./wasm-kernels.ts";
 
 const kernels = wasmKernels();
@@ -57,8 +57,8 @@ test("a cell that awaits is interrupted at any moment, while a task left behind 
   const hog = "async def hog():\n    while True:\n        for _ in range(10_000): pass\n        await asyncio.sleep(0)";
   for (let round = 0; round < 20; round += 1) {
     await run(kernel, `import asyncio\n${hog}\nhogging = asyncio.create_task(hog())`);
-    setTimeout(() => void kernel.interrupt?.(), round / 4);
-    expect(failure(await run(kernel, "await asyncio.sleep(100)"))).toMatchObject({ name: "KeyboardInterrupt" });
+    const events = await runAndInterrupt(kernel, "await asyncio.sleep(100)", round / 4);
+    expect(failure(events)).toMatchObject({ name: "KeyboardInterrupt" });
   }
 });
 
