@@ -1,4 +1,4 @@
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -20,4 +20,18 @@ test("over HTTP files of the machine are read only below --allowed-dir", async (
   expect(await find(inside, false, { allowedDir: [folder] })).toBe(inside);
   await expect(find(own, false, { allowedDir: [folder] })).rejects.toThrow("outside allowed");
   expect(await find(inside, false, { allowAll: true })).toBe(inside);
+});
+
+test("`..` after a symlink is the folder above its target, as it is for the kernel", async () => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "cellwright-upload-")));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, "data", "sub"), { recursive: true });
+  symlinkSync(join(folder, "data", "sub"), join(folder, "link"));
+  writeFileSync(join(folder, "x.txt"), "not this one");
+  writeFileSync(join(folder, "data", "x.txt"), "this one");
+  const find = (path: string, allowed: string) =>
+    findHostFile(path, { own: { allowedDir: [allowed], allowAll: false }, local: false });
+
+  expect(await find(`${folder}/link/../x.txt`, folder)).toBe(join(folder, "data", "x.txt"));
+  await expect(find(join(folder, "x.txt"), `${folder}/link/..`)).rejects.toThrow("outside allowed");
 });
