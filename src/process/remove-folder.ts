@@ -15,7 +15,7 @@ export async function removeFolder(path: string, signal?: AbortSignal): Promise<
   const folder = ignoreRaces(() => openFolder(path));
   if (!folder) return;
   try {
-    if ((stats.mode & 0o700) !== 0o700) chmodSync(folder.self, 0o700);
+    if ((stats.mode & 0o700) !== 0o700) ignoreRaces(() => chmodSync(folder.self, 0o700));
     if (!(await emptyFolder(folder, signal))) return;
   } finally {
     folder.close();
