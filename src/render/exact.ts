@@ -6,7 +6,7 @@ import { drawFigures } from "./figures/figures.ts";
 import { createKeep } from "./kept.ts";
 import { isShown, type Picture, showPictures } from "./pictures/pictures.ts";
 import { type ContentBlock, jsonBytes, MAX_REPLY_BYTES, type ToolResult } from "./result.ts";
-import { type Item, linkBlock } from "./sequence.ts";
+import { type Item, isFigure, linkBlock } from "./sequence.ts";
 import { Text } from "./text/texts.ts";
 import { utf8Text } from "./text/utf8.ts";
 
@@ -38,14 +38,13 @@ export async function renderExact(
     { bundles, unchecked = false }: Extract<ExactBlock, { type: "shown" }>,
     sessionId: string | undefined,
   ): Promise<ContentBlock[]> {
-    const items = await drawFigures(
-      bundles.flatMap((bundle): Item[] => {
-        const { picture, figure } = bundleParts(bundle);
-        if (picture) return [{ type: "picture", picture }];
-        return figure ? [{ type: "figure", drawable: figure, kind: "output" }] : [];
-      }),
-      browser,
-    );
+    const parts = bundles.flatMap((bundle): Item[] => {
+      const { picture, figure } = bundleParts(bundle);
+      if (picture) return [{ type: "picture", picture }];
+      return figure ? [{ type: "figure", drawable: figure, kind: "output" }] : [];
+    });
+    // Without a figure, an idle browser is not to be kept alive.
+    const items = parts.some(isFigure) ? await drawFigures(parts, browser) : parts;
     const pictures = items.flatMap((item) => (item instanceof Text || item.type !== "picture" ? [] : [item.picture]));
     const keep = sessionId === undefined ? async () => undefined : createKeep(sessionId, store, { limit: MAX_LINKS });
     const shown = await showPictures(pictures, { maxChars: room, keep });

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import type { Browser } from "../../src/browser/browser.ts";
 import type { Figure } from "../../src/browser/drawer.ts";
+import { renderExact } from "../../src/render/exact.ts";
+import { openMemoryStore } from "../support/memory-store.ts";
 import { png, renderCell, shown, stdout } from "./support.ts";
 
 /** Draws the same picture of everything, or what `draw` says. */
@@ -45,6 +47,15 @@ test("a plotly figure is one picture with a line of words; its JSON and its page
   expect(text).toMatch(
     /^before\nplotly figure "Bars": 1 trace\n\(No HTML page: the limit of a cell is 3\.\)\n\[session/,
   );
+});
+
+test("a reply without figures leaves the browser alone, so that it ends when it is idle", async () => {
+  const untouched = { openDrawer: () => expect.unreachable() } as unknown as Browser;
+  await renderCell([stdout("text\n"), shown({ "image/png": png(60, 40) })], { browser: untouched });
+  const bundles = [{ "image/png": png(60, 40) }];
+  const blocks = [{ type: "shown" as const, bundles }];
+  const { content } = await renderExact({ type: "exact", blocks }, { store: openMemoryStore(), browser: untouched });
+  expect(content).toMatchObject([{ type: "image" }]);
 });
 
 test("a figure that cannot be drawn, or is blank, is described in text", async () => {
