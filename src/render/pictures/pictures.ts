@@ -1,3 +1,4 @@
+import { MAX_SEEN_SIDE } from "../../browser/page.ts";
 import type { Link } from "../../tools/tool.ts";
 import type { ContentBlock } from "../result.ts";
 import { showBytes } from "../text/amounts.ts";
@@ -5,8 +6,6 @@ import { shareOut } from "../text/cut.ts";
 import { inflateRows, type PictureHeader, pngPixels, readHeader } from "./header.ts";
 import { createScaler, type Scaler } from "./scaler.ts";
 
-/** The longest side that models use; their APIs scale larger pictures down. */
-const MAX_SIDE = 1568;
 /** Limit of one picture, before base64. */
 const MAX_BYTES = 700_000;
 /** Limits of decoding, in pixels and bytes. Larger pictures are linked. */
@@ -96,7 +95,7 @@ async function prepareSvg(svg: Buffer, { shown, scaler }: { shown: boolean; scal
   const facts = `${SVG}, ${showBytes(svg.length)}`;
   if (!shown) return { bytes: svg, svg, note: `${facts}, one of too many to show` };
   if (svg.length > MAX_SVG_BYTES) return { bytes: svg, svg, note: `${facts}, too large to show` };
-  const drawn = await scaler.draw({ svg, maxSide: MAX_SIDE });
+  const drawn = await scaler.draw({ svg, maxSide: MAX_SEEN_SIDE });
   if (!drawn) return { bytes: svg, svg, note: `${facts}, which could not be drawn` };
   const picture = { bytes: Buffer.from(drawn.bytes), mimeType: drawn.mimeType };
   return { ...(await prepareImage(picture, { shown, scaler })), svg };
@@ -115,7 +114,7 @@ async function prepareImage(
   if (width * height > MAX_PIXELS || decodedBytes > MAX_DECODED_BYTES) {
     return { bytes, header, note: `${facts}, too large to show` };
   }
-  if (Math.max(width, height) <= MAX_SIDE && bytes.length <= MAX_BYTES) {
+  if (Math.max(width, height) <= MAX_SEEN_SIDE && bytes.length <= MAX_BYTES) {
     if (mimeType === "image/png" && !(await isSound(bytes))) return { bytes, header, note: `a damaged ${facts}` };
     return { bytes, header, block: imageBlock(bytes, mimeType) };
   }
@@ -149,7 +148,7 @@ async function scaled(
 ): Promise<Pick<Candidate, "block" | "note">> {
   const facts = `${mimeType}, ${width} × ${height}, ${showBytes(bytes.length)}`;
   if (mimeType !== "image/png" && mimeType !== "image/jpeg") return { note: `${facts}, too large to show` };
-  const picture = await scaler.scale({ bytes, mimeType, maxSide: MAX_SIDE, maxBytes });
+  const picture = await scaler.scale({ bytes, mimeType, maxSide: MAX_SEEN_SIDE, maxBytes });
   if (!picture) return { note: `${facts}, which could not be scaled down` };
   const note = `${facts}, shown at ${picture.width} × ${picture.height}`;
   return { block: imageBlock(picture.bytes, picture.mimeType), note };
