@@ -5,7 +5,7 @@ import type { Mark, Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run/run.ts";
 import { stopStatus } from "./stop.ts";
 
-export interface CellRecordsParts {
+export interface CellRecordParts {
   record: SessionRecord;
   store: Store;
   workspace: Workspace;
@@ -13,7 +13,7 @@ export interface CellRecordsParts {
 }
 
 /** Saves a cell's record when it has ended. A full disk is reported in the reply, and stops nothing. */
-export async function saveCell({ store, record, log }: CellRecordsParts, run: Run): Promise<void> {
+export async function saveCell({ store, record, log }: CellRecordParts, run: Run): Promise<void> {
   try {
     run.notices.push(...(await store.finish(record.id, run.snapshot())));
   } catch (error) {
@@ -24,7 +24,7 @@ export async function saveCell({ store, record, log }: CellRecordsParts, run: Ru
 
 /** Returns the new mark of the workspace, if it could be scanned. */
 export async function noteChanges(
-  { workspace, record, log }: CellRecordsParts,
+  { workspace, record, log }: CellRecordParts,
   run: Run,
   before: Mark,
 ): Promise<Mark | undefined> {
@@ -41,9 +41,9 @@ export async function noteChanges(
   }
 }
 
-/** A package that cannot be installed is the cell's failure, not the server's. */
-export async function couldNotRun(
-  parts: CellRecordsParts,
+/** Ends a cell that needs a package which cannot be installed: that is the cell's failure, not the server's. */
+export async function failBeforeStart(
+  parts: CellRecordParts,
   run: Run,
   { message, hint }: CellwrightError,
 ): Promise<void> {
@@ -53,7 +53,8 @@ export async function couldNotRun(
   await saveCell(parts, run);
 }
 
-export async function neverRan(parts: CellRecordsParts, run: Run): Promise<void> {
+/** Ends a cell that was stopped while it waited. */
+export async function stopBeforeStart(parts: CellRecordParts, run: Run): Promise<void> {
   run.neverRan = true;
   run.notices.push("The cell was stopped before it started: nothing was run and nothing is lost.");
   await run.end(stopStatus(run.stopReason ?? "interrupted"));

@@ -15,7 +15,7 @@ export interface SessionKernelsParts extends KernelSlotParts {
   guest?: Guest | undefined;
 }
 
-export interface KernelsOwner {
+export interface KernelsContext {
   session: GuestSession;
   /** Called when a kernel is gone; true if a reply will report it. */
   onDeath: (kernel: Kernel, reason: string) => boolean;
@@ -46,7 +46,7 @@ export class SessionKernels {
   /** What a kernel that was rebuilt by `wake` has to report; the next cell does so. */
   #woken: Omit<ReadyKernel, "kernel"> | undefined;
 
-  constructor(parts: SessionKernelsParts, { session, onDeath, losses }: KernelsOwner) {
+  constructor(parts: SessionKernelsParts, { session, onDeath, losses }: KernelsContext) {
     this.#parts = parts;
     this.#session = session;
     this.#held = {
@@ -90,7 +90,7 @@ export class SessionKernels {
     // Shell cells changed files, which are still there: replaying them would apply the changes twice.
     const rebuilt = language === "python" ? await this.#rebuild(kernel, earlier, waiting) : undefined;
     const notices = rebuilt?.notices ?? (lost?.notice === undefined ? [] : [lost.notice]);
-    return { kernel: held.current ?? (await held.start(start)), fate: { lost, replayed: rebuilt?.cells }, notices };
+    return { kernel: held.current ?? (await held.start(start)), fate: { lost, replayed: rebuilt?.replayed }, notices };
   }
 
   /** Whether `env` names the session's environment. */

@@ -21,8 +21,8 @@ export interface Replayed {
   notices: string[];
   /** The kernel hangs and must be dropped. */
   isUnusable: boolean;
-  /** Set if all cells were replayed. */
-  cells?: ReplayedCells;
+  /** What `replayAll` ran. */
+  replayed?: ReplayedCells;
 }
 
 /**
@@ -75,7 +75,7 @@ export async function replayAll(kernel: Kernel, codes: string[], options: Replay
     `The kernel was lost: the session's ${codes.length} successful cells were run again.`,
     ...failures.map(({ cell, error }) => `Cell ${cell} of them failed this time: ${error}`),
   ];
-  return { notices, isUnusable, cells: { cells: codes.length, failures } };
+  return { notices, isUnusable, replayed: { cells: codes.length, failures } };
 }
 
 const STARTED = "The kernel was lost, so the session's earlier cells were run again, but";

@@ -1,4 +1,4 @@
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import { charsOf, type Execution, type ExecutionEvent, type Language, type Variables } from "../../execution.ts";
 import type {
   ExecuteOptions,
@@ -16,7 +16,7 @@ import type { Mark, Workspace } from "../../workspace/workspace.ts";
 import { FinishedRuns } from "../run/finished-runs.ts";
 import { type CellLabel, type LateOutput, LateOutputs } from "../run/late-outputs.ts";
 import { Run, type RunSource } from "../run/run.ts";
-import { type CellRecordsParts, couldNotRun, neverRan, noteChanges, saveCell } from "./cell-records.ts";
+import { type CellRecordParts, failBeforeStart, noteChanges, saveCell, stopBeforeStart } from "./cell-records.ts";
 import { SessionKernels, type SessionKernelsParts } from "./kernels.ts";
 import { CellQueue, QueueTotal } from "./queue.ts";
 import { FRESH_KERNEL_NEXT, STOP_GRACE_MS, type StopReason, stopNotice, stopStatus } from "./stop.ts";
@@ -25,7 +25,7 @@ import { Turn } from "./turn.ts";
 /** The full text of one cell's output is kept up to this size. */
 const SPILL_MAX_BYTES = 64 * 1024 * 1024;
 
-export interface SessionParts extends SessionKernelsParts, CellRecordsParts {
+export interface SessionParts extends SessionKernelsParts, CellRecordParts {
   now: () => number;
   /** Memory held by the queued cells of all sessions. */
   queued?: QueueTotal;
@@ -270,9 +270,9 @@ export class Session {
     this.#current = turn;
     let settle = () => run.resolve();
     try {
-      await (run.stopReason && !run.journaled ? neverRan(this.#parts, run) : work(turn));
+      await (run.stopReason && !run.journaled ? stopBeforeStart(this.#parts, run) : work(turn));
     } catch (error) {
-      if (run.stopReason && run.phase === "starting") await neverRan(this.#parts, run);
+      if (run.stopReason && run.phase === "starting") await stopBeforeStart(this.#parts, run);
       else settle = () => run.reject(error);
     }
     turn.end();
@@ -301,8 +301,8 @@ export class Session {
     this.#parts.record.cells += 1;
     for (;;) {
       const obstacle = await this.#prepare(kernel, run, options);
-      if (obstacle) return couldNotRun(this.#parts, run, obstacle);
-      if (run.stopReason) return neverRan(this.#parts, run);
+      if (obstacle) return failBeforeStart(this.#parts, run, obstacle);
+      if (run.stopReason) return stopBeforeStart(this.#parts, run);
       // The kernel may have died before the cell starts; then start another one.
       if (this.#kernels.of(run.language).current === kernel) break;
       kernel = await this.#kernelFor(run, options);
@@ -337,7 +337,7 @@ export class Session {
       return undefined;
     } catch (error) {
       if (run.stopReason) return undefined;
-      if (!(error instanceof CellwrightError) || error.code !== "package_error") throw error;
+      if (!hasCode(error, "package_error")) throw error;
       onPrepared?.(error);
       return error;
     }
