@@ -15,7 +15,7 @@ const commands = [
   ["cellwright clean [--yes]", "remove sessions, environments and caches, after asking"],
 ] as const;
 
-/** Of the two columns. */
+/** Widths of the two columns, in characters. */
 const NAME_WIDTH = 31;
 const TEXT_WIDTH = 86;
 

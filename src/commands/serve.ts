@@ -1,5 +1,6 @@
 import { createApp } from "../app.ts";
 import type { KernelInfo } from "../kernels/kernel.ts";
+import { listKernels } from "../mcp/instructions.ts";
 import type { Options } from "../options/options.ts";
 import type { Toolset } from "../toolsets/toolset.ts";
 import { type Access, openAccess } from "./serve-access.ts";
@@ -38,7 +39,7 @@ export async function serve(options: Options, toolset?: Toolset): Promise<number
     wrongPath: words?.wrongPath,
   });
   const { url } = await http.listen();
-  const kernels = await sessions.provider.list(AbortSignal.timeout(KERNEL_LIST_MS)).catch(() => []);
+  const kernels = await listKernels(sessions, KERNEL_LIST_MS);
   process.stdout.write(welcome(`${url}/mcp`, access, kernels));
   sessions.warm();
   log.info(`leaving: ${await shutdownSignal()}`);

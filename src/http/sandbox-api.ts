@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Session } from "../engine/session/session.ts";
 import type { Sessions } from "../engine/sessions/sessions.ts";
-import { CellwrightError, errorCodes } from "../errors.ts";
+import { CellwrightError, errorCodes, hasCode } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { NOT_RUN_HEADER } from "../sandbox/protocol.ts";
 import { failureReply, sandboxReply } from "../sandbox/reply.ts";
@@ -118,7 +118,7 @@ class NamedSessions {
       // `get` postpones the session's expiry.
       return await work(await this.#sessions.get(who.owner, session.id));
     } catch (error) {
-      if (!isGone(error)) throw error;
+      if (!hasCode(error, "session_closed", "session_not_found")) throw error;
       this.#forget(who, known);
       return work(await this.#session(who));
     }
@@ -127,7 +127,7 @@ class NamedSessions {
   /** Deletes its files, too, unless the session was created in another way and its user may want them. */
   async end(who: Who): Promise<void> {
     const known = this.#known.get(keyOf(who));
-    const session = await (known ?? this.#find(who)).catch(ifMissing);
+    const session = await (known ?? this.#find(who));
     if (known) this.#forget(who, known);
     if (session) await this.#sessions.close(session, { deleteFiles: this.#made.has(session) });
   }
@@ -142,29 +142,20 @@ class NamedSessions {
   }
 
   async #findOrCreate(who: Who): Promise<Session> {
-    const found = await this.#find(who).catch(ifMissing);
+    const found = await this.#find(who);
     if (found) return found;
     const made = await this.#sessions.create(who.owner, { name: nameOf(who.id) });
     this.#made.add(made);
     return made;
   }
 
-  #find({ owner, id }: Who): Promise<Session> {
-    return this.#sessions.get(owner, nameOf(id));
+  #find({ owner, id }: Who): Promise<Session | undefined> {
+    return this.#sessions.find(owner, nameOf(id));
   }
 
   #forget(who: Who, session: Promise<Session>): void {
     if (this.#known.get(keyOf(who)) === session) this.#known.delete(keyOf(who));
   }
-}
-
-function isGone(error: unknown): boolean {
-  return error instanceof CellwrightError && ["session_closed", "session_not_found"].includes(error.code);
-}
-
-function ifMissing(error: unknown): undefined {
-  if (error instanceof CellwrightError && error.code === "session_not_found") return undefined;
-  throw error;
 }
 
 const keyOf = ({ owner, id }: Who) => JSON.stringify([owner, id]);

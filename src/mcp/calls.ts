@@ -123,7 +123,7 @@ function passOnMessages(
   };
 }
 
-/** Sends a call's log messages up to the limit. `lastOf` is sent instead of the text that reaches it. */
+/** Sends a call's log messages. The text that reaches the limit is replaced by `lastOf(the characters left)`. */
 function createLogSender(request: ServerContext["mcpReq"], log: Log) {
   let left = LOGGED_CHARS;
   return (params: { level: LoggingLevel; logger?: string }, text: string, lastOf: (room: number) => string): void => {

@@ -49,7 +49,7 @@ function describeWasm({ packages, noInstall }: Options): string {
     : `${code} ${there}; packages that a cell imports are installed before it runs, if they support WebAssembly.`;
 }
 
-/** Without starting any; the default kernel comes first. Empty if the provider does not answer in time. */
+/** The kernels, the default one first; starts none. Empty if the provider fails or does not answer in time. */
 export function listKernels(sessions: Sessions, timeoutMs: number): Promise<KernelInfo[]> {
   return sessions.provider.list(AbortSignal.timeout(timeoutMs)).catch(() => []);
 }

@@ -8,7 +8,7 @@ import {
 import * as z from "zod";
 import type { Session } from "../engine/session/session.ts";
 import type { FileWatcher, Sessions } from "../engine/sessions/sessions.ts";
-import { CellwrightError } from "../errors.ts";
+import { CellwrightError, hasCode } from "../errors.ts";
 import type { Backends } from "../kernels/kernel.ts";
 import type { Log } from "../log.ts";
 import { utf8Text } from "../render/text/utf8.ts";
@@ -122,7 +122,7 @@ async function listFiles({ sessions, log }: ResourceParts, owner: string): Promi
     try {
       resources.push(...(await filesOf(session, left)));
     } catch (error) {
-      if (error instanceof CellwrightError && error.code === "not_supported") continue;
+      if (hasCode(error, "not_supported")) continue;
       log.warn(`session ${session.id}: cannot list its files`, error);
     }
   }

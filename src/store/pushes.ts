@@ -1,4 +1,4 @@
-import { CellwrightError } from "../errors.ts";
+import { type CellwrightError, hasCode } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { within } from "../within.ts";
 
@@ -68,7 +68,7 @@ export class Pushes {
     try {
       await this.#send(sessionId);
     } catch (error) {
-      if (error instanceof CellwrightError && error.code === "session_in_use") return this.#noteUse(sessionId, error);
+      if (hasCode(error, "session_in_use")) return this.#noteUse(sessionId, error);
       const isFirst = !this.isFailing;
       this.#behind.add(sessionId);
       if (isFirst && !this.#isEnding) {

@@ -68,7 +68,7 @@ export interface Form {
   bytes: Buffer;
 }
 
-/** Keeps such representations and links them. */
+/** Keeps forms and links them. */
 export async function formLinks(forms: Form[], sessionId: string, store: Store): Promise<Link[]> {
   const links: Link[] = [];
   for (const form of forms.slice(0, MAX_FORMS)) {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
 import type { Log } from "../../log.ts";
 import type { SandboxAnswer, SandboxReply } from "../../sandbox/protocol.ts";
@@ -251,7 +251,7 @@ export class PoolKernel implements Kernel {
     try {
       return await sandbox.connect(signal);
     } catch (error) {
-      if (error instanceof CellwrightError && error.code === "server_unreachable") {
+      if (hasCode(error, "server_unreachable")) {
         const use = this.#parts.balancer.begin(this.#parts.sessionId, sandbox.name);
         use.failed();
         use.ended();

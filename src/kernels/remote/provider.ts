@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { posix } from "node:path";
-import { CellwrightError } from "../../errors.ts";
+import { CellwrightError, hasCode } from "../../errors.ts";
 import type { Language } from "../../execution.ts";
 import type { Log } from "../../log.ts";
 import { Balancer } from "../balancer.ts";
@@ -213,6 +213,5 @@ function infoOf(language: Language, description: string): KernelInfo {
 
 /** Errors that another server may not have. */
 function isServersFault(error: unknown): boolean {
-  const codes = ["server_unreachable", "server_refused", "kernel_start_timeout", "kernel_start_failed"];
-  return error instanceof CellwrightError && codes.includes(error.code);
+  return hasCode(error, "server_unreachable", "server_refused", "kernel_start_timeout", "kernel_start_failed");
 }

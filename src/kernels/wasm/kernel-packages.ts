@@ -1,4 +1,4 @@
-import { CellwrightError } from "../../errors.ts";
+import { hasCode } from "../../errors.ts";
 import { withCompanions } from "../../packages/companions.ts";
 import { requirementsOf } from "../../packages/script-block.ts";
 import type { InstalledPackage, InstallOptions, Preparation, PrepareOptions } from "../kernel.ts";
@@ -53,7 +53,7 @@ export class KernelPackages {
       await this.install(wanted, { ...options, isGuess: true });
       return { installed: wanted };
     } catch (error) {
-      if (!(error instanceof CellwrightError) || error.code !== "package_error") throw error;
+      if (!hasCode(error, "package_error")) throw error;
       const isKnown = names.some((name) => this.#parts.packages.isKnown(name));
       if (names.length < 2) return { installed: [], missed: { error, isKnown } };
       const installed: string[] = [];

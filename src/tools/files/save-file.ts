@@ -4,7 +4,7 @@ import type { Options } from "../../options/options.ts";
 import { showBytes } from "../../render/text/amounts.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 
-/** Writes a file of a session as a tool does: within the quota, and announced. */
+/** Writes a session's file within the quota, and reports the change. */
 export async function saveFile(session: Session, path: string, bytes: Uint8Array, options: Options) {
   await refuseIfFull(session.workspace, bytes.length, options);
   const written = await session.workspace.write(path, bytes);

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { CellwrightError } from "../../../errors.ts";
+import { CellwrightError, hasCode } from "../../../errors.ts";
 import type { Log } from "../../../log.ts";
 import { configuredIndex, type IndexAddress, pipIndex } from "../../../packages/index-address.ts";
 import { normalName, normalRequirements } from "../../../packages/requirement.ts";
@@ -184,7 +184,7 @@ export function createPackages(config: PackagesConfig, sources: Sources): Packag
   function noteFailure(key: string, error: unknown): void {
     const now = performance.now();
     for (const [old, { atMs }] of failures) if (now - atMs >= FAILURE_MS) failures.delete(old);
-    if (error instanceof CellwrightError && error.code === "package_error") failures.set(key, { error, atMs: now });
+    if (hasCode(error, "package_error")) failures.set(key, { error, atMs: now });
   }
 
   /** Removes leftovers of an interrupted prune, and of other versions. */
