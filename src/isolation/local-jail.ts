@@ -250,9 +250,7 @@ async function topFolders(): Promise<Mount[]> {
 
 /** Leaves out what a system mount contains already. */
 function withoutCovered(mounts: Mount[], system: Mount[]): Mount[] {
-  return mounts.filter(
-    ({ from, at }) => from !== at || !system.some((mount) => `${mount.at}/`.startsWith(at === "/" ? "/" : `${at}/`)),
-  );
+  return mounts.filter(({ from, at }) => from !== at || !system.some((mount) => `${at}/`.startsWith(`${mount.at}/`)));
 }
 
 /**

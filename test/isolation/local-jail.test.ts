@@ -144,6 +144,14 @@ describe("the policy of a local kernel", () => {
     const everything = await policy({ allowRead: ["/"] });
     expect(everything.readOnly.map(({ at }) => at)).not.toContain("/proc");
   });
+
+  test("allows a folder of which the jail has a part already, and mounts nothing twice", async () => {
+    const allowedAt = async (path: string) => (await policy({ allowRead: [path] })).readOnly.map(({ at }) => at);
+    expect(await allowedAt("/etc")).toContain("/etc");
+    expect(await allowedAt("/")).toContain("/etc");
+    const covered = (await allowedAt("/usr/lib")).filter((at) => at === "/usr" || at.startsWith("/usr/lib"));
+    expect(covered).toEqual(["/usr"]);
+  });
 });
 
 describeWith("bubblewrap", "in a jail", () => {
