@@ -56,7 +56,7 @@ function gitDirOf(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats?.isDirectory()) return path;
   if (!stats?.isFile()) return undefined;
-  const target = /^gitdir: (.*?)\r?\n?$/s.exec(readFileSync(path, "utf8"))?.[1];
+  const target = /^gitdir: (.*?)[\r\n]*$/s.exec(readFileSync(path, "utf8"))?.[1];
   return target === undefined ? undefined : resolve(path, "..", target);
 }
 

@@ -73,10 +73,10 @@ function expandHome(path: string): string {
 function* settingsIn(text: string): Generator<{ key: string; value: string }> {
   let section = "";
   for (const line of text.replace(/\\\r?\n/g, "").split(/\r?\n/)) {
-    const head = /^\s*\[\s*([\w.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]/.exec(line);
+    const head = /^\s*\[\s*([\w.-]+)\s*(?:"((?:[^"\\]|\\.)*)"\s*)?\]/s.exec(line);
     if (head) {
       const [, name = "", sub] = head;
-      section = sub === undefined ? name.toLowerCase() : `${name.toLowerCase()}.${sub.replace(/\\(.)/g, "$1")}`;
+      section = sub === undefined ? name.toLowerCase() : `${name.toLowerCase()}.${sub.replace(/\\(.)/gs, "$1")}`;
     }
     // A setting may follow its section on the same line.
     const setting = /^\s*([a-z][\w-]*)\s*=\s*(.*)$/is.exec(head ? line.slice(head[0].length) : line);
@@ -90,7 +90,7 @@ const escapes: Record<string, string> = { n: "\n", t: "\t", b: "\b" };
 function unquoted(text: string): string {
   let value = "";
   let isQuoted = false;
-  for (const [part, escaped] of text.matchAll(/\\(.)|./g)) {
+  for (const [part, escaped] of text.matchAll(/\\(.)|./gs)) {
     if (escaped !== undefined) value += escapes[escaped] ?? escaped;
     else if (part === '"') isQuoted = !isQuoted;
     else if (!isQuoted && (part === "#" || part === ";")) break;

@@ -43,6 +43,8 @@ describe("what git's settings lead to", () => {
     expect(places(root).folders).toEqual(["deep/hooks"]);
     git(root, "config", "core.hooksPath", "/usr/share/hooks");
     expect(places(root).folders).toEqual([]);
+    git(root, "config", "core.hooksPath", "ho\u2028oks");
+    expect(places(root).folders).toEqual(["ho\u2028oks"]);
   });
 
   test("is what they include, with or without a condition, and what that names", () => {
