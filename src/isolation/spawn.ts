@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
 import { kill } from "../process/kill.ts";
-import { isAlive } from "../process/process-life.ts";
+import { isAlive, startTimeOf } from "../process/process-life.ts";
 import { bubblewrapArgs, childPid } from "./bubblewrap.ts";
 import { jailHostDir } from "./fork-jail.ts";
 import { type Jail, PROXY_PORT } from "./jail.ts";
@@ -58,6 +58,7 @@ function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: S
   const forwarded = proxy ? [proxy.python, forwarder, proxy.socket, String(PROXY_PORT), "--", ...command] : command;
   const limited = limits ? insideLimits(limits, forwarded) : forwarded;
   const settings = bubblewrapArgs(jail, { infoFd, seccompFd });
+  const filter = bubblewrapFilter(jail);
   // Not on the command line, which every user of the machine can read: the environment may contain secrets.
   const bubblewrap = [bwrap, "--args", String(argsFd), "--", ...limited];
   const parented = survives ? ["/bin/sh", "-c", WAITING_SHELL, "sh", ...bubblewrap] : bubblewrap;
@@ -69,7 +70,7 @@ function withBubblewrap(bwrap: string, jail: Jail, command: string[], options: S
     stdio: [...stdio, "pipe", "pipe", "pipe"],
   });
   send(child.stdio[argsFd], settings.map((arg) => `${arg}\0`).join(""));
-  send(child.stdio[seccompFd], bubblewrapFilter(jail));
+  send(child.stdio[seccompFd], filter);
   const first = readPid(child, child.stdio[infoFd] as Readable | null);
   // Bubblewrap's jail ends with its first process, even if bubblewrap is gone.
   return { child, ids: first.then((pid) => (pid === undefined ? undefined : { ending: pid, first: pid })) };
@@ -116,16 +117,18 @@ function send(pipe: unknown, content: string | Uint8Array): void {
   writable?.end(content);
 }
 
-/** How long bubblewrap takes between the report of its first process and the start of the program. */
+/** Interval of looks for the program: bubblewrap reports its first process a little earlier. */
 const PROGRAM_LOOK_MS = 5;
 
 /** Host pid of the program in the jail (not bubblewrap, not the reaper), to send SIGINT to. Undefined if it has ended. */
 export async function programPid(firstPid: number): Promise<number | undefined> {
-  for (;;) {
+  const start = await startTimeOf(firstPid);
+  while (start !== undefined && (await isAlive(firstPid, start))) {
     const [program] = await childrenOf(firstPid);
-    if (program !== undefined || !(await isAlive(firstPid, undefined))) return program;
+    if (program !== undefined) return program;
     await pause(PROGRAM_LOOK_MS);
   }
+  return undefined;
 }
 
 function readPid(child: ChildProcess, info: Readable | null): Promise<number | undefined> {

@@ -1,15 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Jail } from "../../src/isolation/jail.ts";
 import { localJail } from "../../src/isolation/local-jail.ts";
 import { familyOf } from "../../src/isolation/processes.ts";
 import { programPid, spawnJailed } from "../../src/isolation/spawn.ts";
+import { startTimeOf } from "../../src/process/process-life.ts";
 import { describeWithIsolations } from "../support/isolations.ts";
 import { testPython } from "../support/pythons.ts";
+import { until } from "../support/until.ts";
 import { forkedCommand } from "./jailed.ts";
 
 const python = testPython("debian");
@@ -188,3 +191,18 @@ function isAlive(pid: number): boolean {
     return false;
   }
 }
+
+test.runIf(process.platform === "linux")(
+  "the program of a jail is not awaited when the jail has ended, even as a zombie",
+  async () => {
+    const parent = spawn("/bin/sh", ["-c", "sleep 0 & echo $!; exec sleep 1000"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    onTestFinished(() => void parent.kill("SIGKILL"));
+    const [printed] = await once(parent.stdout, "data");
+    const zombie = Number(printed);
+    await until("a zombie", async () => (await startTimeOf(zombie)) === undefined);
+    expect(existsSync(`/proc/${zombie}`)).toBe(true);
+    expect(await programPid(zombie)).toBeUndefined();
+  },
+);

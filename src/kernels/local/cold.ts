@@ -5,11 +5,12 @@ import { CellwrightError } from "../../errors.ts";
 import type { ProcessExit } from "../../isolation/exit.ts";
 import type { Jail } from "../../isolation/jail.ts";
 import type { ProcessLimits } from "../../isolation/limits/limits.ts";
-import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
+import { type JailIds, killJailed, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
 import type { Log } from "../../log.ts";
 import { type ProcessId, processId } from "../../process/process-life.ts";
 import type { KernelLife } from "../protocol/kernel.ts";
 import { kernelDir, packageDirs } from "../python/folders.ts";
+import { readyInTime } from "../starting.ts";
 import { lifeOf } from "./kernel-process.ts";
 
 /** The request for `boot.run` in the new process. Paths are as that process sees them. */
@@ -42,6 +43,8 @@ export interface KernelStart {
 
 export interface ColdStart extends KernelStart {
   python: string;
+  startTimeoutMs: number;
+  signal: AbortSignal;
   log: Log;
   /** Explains the exit in a sentence, better than the exit code does. */
   causeOfDeath?: ((exit: ProcessExit) => Promise<string>) | undefined;
@@ -85,7 +88,11 @@ export async function startCold(start: ColdStart): Promise<ColdKernel> {
     await exited;
     throw new CellwrightError("kernel_start_failed", `The kernel did not start. ${lastWords}`);
   }
-  const record = await identify(child.pid, ids);
+  const record = await readyInTime(identify(child.pid, ids), { ...start, who: "The kernel" }).catch(async (error) => {
+    if (ids) killJailed({ child, ids });
+    await exited;
+    throw error;
+  });
   const life = lifeOf({ ...record.process, jail: record.jail, exited }, start.causeOfDeath);
   return { life, record, lastWords: () => lastWords };
 }

@@ -169,7 +169,15 @@ async function begin(
   return coldly(reason);
 
   async function coldly(why: string): Promise<Begun> {
-    const cold = await startCold({ ...process, python: environment.python, log, causeOfDeath });
+    const { startTimeoutMs } = start;
+    const cold = await startCold({
+      ...process,
+      python: environment.python,
+      startTimeoutMs,
+      signal,
+      log,
+      causeOfDeath,
+    });
     return { ...cold, notes: [`Cold start (slower): ${why}.`], lastWords: async () => cold.lastWords() };
   }
 }

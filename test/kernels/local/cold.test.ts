@@ -1,16 +1,19 @@
-import { mkdir, mkdtemp, readFile, rm, utimes } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { localJail } from "../../../src/isolation/local-jail.ts";
 import { startCold } from "../../../src/kernels/local/cold.ts";
 import { createConnection } from "../../../src/kernels/protocol/connection.ts";
 import { JupyterKernel } from "../../../src/kernels/protocol/kernel.ts";
 import { ready } from "../../../src/kernels/protocol/ready.ts";
 import { ZmqChannel } from "../../../src/kernels/protocol/zmq.ts";
 import { createLog } from "../../../src/log.ts";
+import { startTimeOf } from "../../../src/process/process-life.ts";
 import { run } from "../../contracts/kernel.ts";
 import { testEnvironment, testPython } from "../../support/pythons.ts";
 import { describeWith } from "../../support/requirements.ts";
+import { until } from "../../support/until.ts";
 import { builtFrom, providerKernels } from "../provider-kernels.ts";
 
 describeWith("managedPython", "the process of a cold start", async () => {
@@ -30,6 +33,8 @@ describeWith("managedPython", "the process of a cold start", async () => {
       journalFile: join(folder, "journal"),
       heartbeatFile: join(folder, "heartbeat"),
       env: {},
+      startTimeoutMs: 60_000,
+      signal: new AbortController().signal,
       log,
     });
 
@@ -55,6 +60,32 @@ describeWith("managedPython", "the process of a cold start", async () => {
         });
       }));
 
+    test.runIf(process.platform === "linux")(
+      "can be aborted while its jail does not start it, as with a mount that hangs",
+      () =>
+        inFolder(async (folder) => {
+          const launcher = join(folder, "launcher");
+          const script = '#!/bin/sh\nsleep 1000 &\necho $! >"$0.pid"\nprintf \'{"child-pid": %s}\' $! >&5\nwait';
+          await writeFile(launcher, script, { mode: 0o755 });
+          const isolation = {
+            tier: "namespaces" as const,
+            landlockAbi: 0,
+            launcher: { kind: "bubblewrap" as const, program: launcher },
+          };
+          const jail = await localJail({ isolation, environmentPaths: [], workspaceDir: folder });
+          const request = { connectionFile: "", workingDir: folder, ttlSeconds: 600 };
+          const start = { python: testPython("managed"), request, jail, ...files(folder) };
+          const controller = new AbortController();
+          const started = expect(startCold({ ...start, signal: controller.signal })).rejects.toThrow("aborted");
+          const pidOf = () => readFile(`${launcher}.pid`, "utf8").catch(() => "");
+          await until("a first process", async () => (await pidOf()).endsWith("\n"));
+          controller.abort();
+          await started;
+          const first = Number(await pidOf());
+          await until("the end of its first process", async () => (await startTimeOf(first)) === undefined);
+        }),
+    );
+
     test("is aborted when its caller aborts", () =>
       inFolder(async (folder) => {
         const channel = new ZmqChannel(await createConnection(folder));
@@ -77,6 +108,8 @@ describeWith("managedPython", "the process of a cold start", async () => {
         journalFile: join(folder, "journal"),
         heartbeatFile,
         env: {},
+        startTimeoutMs: 60_000,
+        signal: new AbortController().signal,
         log,
       });
       // It may live as long as the server wants, whatever it is doing.

@@ -6,7 +6,7 @@ import { hasGroups, killGroup } from "../../../../process/kill.ts";
 
 /** Lines kept of both streams, to explain a failure. */
 const KEPT_LINES = 200;
-/** Limit of the kept stdout: more than conda lists or pip helps with. */
+/** Limit of the kept stdout. conda's list and pip's help are far shorter. */
 const MAX_STDOUT_CHARS = 1024 * 1024;
 /** Buffer limit for an unfinished line. */
 const MAX_LINE_CHARS = 2 * 1024 * 1024;
