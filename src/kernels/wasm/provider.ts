@@ -9,7 +9,7 @@ import { createPackages, type Packages, type PackagesConfig } from "./packages/p
 import { findReadable } from "./readable.ts";
 import { createSnapshots, type Snapshots } from "./snapshot.ts";
 import { findSources } from "./sources.ts";
-import { describe, type KernelSettings, ProcessFailed, type Surroundings, startKernel } from "./start.ts";
+import { describe, type KernelSettings, StartFailed, type Surroundings, startKernel } from "./start.ts";
 
 export interface WasmConfig extends KernelSettings {
   /** Folder of the snapshots. */
@@ -71,7 +71,7 @@ export function createWasmProvider(config: WasmConfig): KernelProvider {
       });
     const kernel = await attempt().catch(async (error) => {
       // A complete snapshot can still fail to start. It is rebuilt once; if that does not help, the cause is another.
-      if (rebuilt || signal.aborted || !(error instanceof ProcessFailed)) throw error;
+      if (rebuilt || signal.aborted || !(error instanceof StartFailed && error.isSnapshotSuspect)) throw error;
       rebuilt = true;
       log.warn("a kernel did not start; building its snapshot again", error);
       await snapshots.discard();

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { promisify } from "node:util";
 import { crc32 } from "node:zlib";
@@ -109,8 +109,8 @@ export function createSnapshots(config: SnapshotConfig): Snapshots {
       made.clear();
       const key = await keyOf(sources);
       for (const name of await readdir(join(cacheDir, "wasm")).catch(() => [])) {
-        if (!name.startsWith(key) || drafts.test(name)) continue;
-        await rm(join(cacheDir, "wasm", name), { recursive: true, force: true });
+        const path = join(cacheDir, "wasm", name);
+        if (name.startsWith(key) && !(await isBeingWritten(path))) await rm(path, { recursive: true, force: true });
       }
     },
   };
@@ -143,6 +143,13 @@ async function isWhole(folder: string): Promise<boolean> {
 }
 
 const drafts = /\.[0-9a-f]{12}$/;
+/** A build takes seconds. */
+const ABANDONED_DRAFT_MS = 3_600_000;
+
+async function isBeingWritten(path: string): Promise<boolean> {
+  const changed = drafts.test(path) ? (await stat(path).catch(() => undefined))?.mtimeMs : undefined;
+  return changed !== undefined && Date.now() - changed < ABANDONED_DRAFT_MS;
+}
 
 /** Builds in a draft folder and moves it into place. Of two processes at once, the second one finds the place taken. */
 async function build(sources: Sources, { folder, ...options }: BuildOptions & { folder: string }): Promise<void> {

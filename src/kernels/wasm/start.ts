@@ -83,7 +83,9 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
   const ready = deferred<string>();
   let receive = (report: Report): void => {
     if (report.type === "ready") ready.resolve(report.value);
-    else if (report.type === "failed" || report.type === "broken") ready.reject(new ProcessFailed(report.value));
+    else if (report.type === "failed" || report.type === "broken") {
+      ready.reject(new StartFailed(report.value, { isSnapshotSuspect: true }));
+    }
   };
   const process = startProcess(launch, (report) => receive(report), log);
   held?.onLost((reason) => process.kill(reason));
@@ -94,12 +96,16 @@ export async function startKernel(options: KernelStart): Promise<WasmKernel> {
     await held?.release();
     return { reason: closedReason(exit), exit };
   });
-  void closed.then(({ reason, exit }) => ready.reject(new ProcessFailed(`${reason} ${exit.stderr}`.trim())));
+  void closed.then(({ reason, exit }) => {
+    // With a reason if Cellwright itself ended the process.
+    const isSnapshotSuspect = exit.reason === undefined;
+    ready.reject(new StartFailed(`${reason} ${exit.stderr}`.trim(), { isSnapshotSuspect }));
+  });
 
   try {
     const python = await readyInTime(ready.promise, { ...options, who: "The kernel" });
     const pid = await process.locate();
-    if (pid === undefined) throw new ProcessFailed("its jail did not say which process it started.");
+    if (pid === undefined) throw new StartFailed("it ended at once.", { isSnapshotSuspect: false });
     const watchdog = new Watchdog({
       pid,
       memoryMb: options.memoryMb,
@@ -185,10 +191,13 @@ export function describe(python: string, layers: string[], notes: string[]): Was
   return { provider: "wasm", language: "python", description, layers, ...(notes.length > 0 ? { notes } : {}) };
 }
 
-/** The process ended before Python ran: the snapshot may be broken. */
-export class ProcessFailed extends CellwrightError {
-  constructor(detail: string) {
+export class StartFailed extends CellwrightError {
+  /** The process failed before Python ran: the snapshot may be broken. */
+  readonly isSnapshotSuspect: boolean;
+
+  constructor(detail: string, { isSnapshotSuspect }: Pick<StartFailed, "isSnapshotSuspect">) {
     super("kernel_start_failed", `The WASM kernel did not start: ${detail.slice(-2_000)}`);
+    this.isSnapshotSuspect = isSnapshotSuspect;
   }
 }
 
