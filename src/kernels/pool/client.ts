@@ -101,6 +101,8 @@ export class Sandbox {
     const isTls = protocol === "https:";
     const address = { host, port: Number(port || (isTls ? 443 : 80)) };
     const socket = isTls ? connectTls({ ...address, servername: host }) : connectTcp(address);
+    // The other side may close it before it is used.
+    socket.on("error", () => {});
     try {
       await opened(socket, isTls ? "secureConnect" : "connect", signal);
       this.#checkListener(socket);
@@ -113,8 +115,6 @@ export class Sandbox {
         cause: error,
       });
     }
-    // The other side may close it before it is used.
-    socket.on("error", () => {});
     socket.setNoDelay(true);
     return socket;
   }
