@@ -1,4 +1,4 @@
-import { constants } from "node:os";
+import { signalName } from "../process/signal-name.ts";
 
 /** How a process ended, in the form of `child_process`. */
 export interface ProcessExit {
@@ -9,14 +9,14 @@ export interface ProcessExit {
 /** Decodes a status of wait(2), as a zygote reports it. */
 export function fromWaitStatus(status: number): ProcessExit {
   const signal = status & 0x7f;
-  return signal === 0 ? { code: (status >> 8) & 0xff, signal: null } : { code: null, signal: signalName(signal) };
+  if (signal === 0) return { code: (status >> 8) & 0xff, signal: null };
+  return { code: null, signal: signalName(signal) ?? `signal ${signal}` };
 }
 
 /** Jails and shells report a signal as exit code 128 + n. */
 export function decodeSignalExit(exit: ProcessExit): ProcessExit {
-  const { code } = exit;
-  if (code === null || code <= 128 || code > 128 + 64) return exit;
-  return { code: null, signal: signalName(code - 128) };
+  const signal = exit.code === null ? undefined : signalName(exit.code - 128);
+  return signal === undefined ? exit : { code: null, signal };
 }
 
 /** Why a kernel is gone, as a sentence. */
@@ -28,8 +28,4 @@ export function explainExit(exit: ProcessExit, memory?: { limitMb: number }): st
   if (signal === "SIGXFSZ") return "The kernel was ended because a file grew beyond the limit (SIGXFSZ).";
   if (signal) return `The kernel was killed by ${signal}.`;
   return code === null ? "The kernel is gone." : `The kernel exited with code ${code}.`;
-}
-
-function signalName(number: number): string {
-  return Object.entries(constants.signals).find(([, each]) => each === number)?.[0] ?? `signal ${number}`;
 }

@@ -74,7 +74,7 @@ def enter(policy, limits=None, keep_fds=(), report_first=None, die_with_parent=F
         os.close(begun)
         if gates_end:
             gates_end.close()
-        # The forwarder not before the fork: the host finds the program as the first child of the first process.
+        # Started after the fork, so that the program is the first child of the first process: so the host finds it.
         if bridged:
             forward.start_bridged(proxy["socket"], bridged)
         elif proxy:

@@ -1,9 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { CellwrightError } from "../../errors.ts";
 import type { ExecutionEvent } from "../../execution.ts";
+import { signalName } from "../../process/signal-name.ts";
 import type { ExecuteOptions, Kernel, KernelInfo } from "../kernel.ts";
 import { cellLines, endLine, type Report } from "../shell/driver.ts";
-import { signalName } from "../shell/ending.ts";
 import { assignments, obstacleTo } from "../shell/variables.ts";
 import { Cell } from "./cell.ts";
 import type { OutputPipes } from "./output-pipes.ts";

@@ -3,13 +3,13 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { decodeSignalExit } from "../../isolation/exit.ts";
 import type { Jail } from "../../isolation/jail.ts";
 import type { ProcessLimits } from "../../isolation/limits/limits.ts";
 import { type JailIds, programPid, spawnJailed, withLimits } from "../../isolation/spawn.ts";
 import { kill } from "../../process/kill.ts";
 import { isAlive, type ProcessId, processId } from "../../process/process-life.ts";
 import { shellCommand } from "../shell/driver.ts";
-import { signalName } from "../shell/ending.ts";
 import { endMarked, MARK_VARIABLE } from "./strays.ts";
 
 /** Limit of the shell's own output, outside of cells: enough to explain a failed start. */
@@ -75,7 +75,7 @@ export function startShell(launch: ShellLaunch): ShellProcess {
 
   // Not "close": a background job may hold the shell's pipes.
   const ended = new Promise<Omit<ShellExit, "reason">>((resolve) => {
-    child.once("exit", (code, signal) => resolve(jail ? passedOn(code, signal) : { code, signal }));
+    child.once("exit", (code, signal) => resolve(jail ? decodeSignalExit({ code, signal }) : { code, signal }));
     child.once("error", (error) => {
       words = error.message;
       resolve({ code: null, signal: null });
@@ -153,10 +153,4 @@ async function groupOf(pid: number): Promise<number> {
   // The program's name, in brackets, may contain anything; state, parent and group follow it.
   const group = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2]);
   return group > 1 ? group : pid;
-}
-
-/** Bubblewrap and shells report a signal as exit code 128 + n. */
-function passedOn(code: number | null, signal: string | null): Omit<ShellExit, "reason"> {
-  const name = code === null ? undefined : signalName(code - 128);
-  return name ? { code: null, signal: name } : { code, signal };
 }

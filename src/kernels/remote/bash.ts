@@ -1,6 +1,7 @@
 import type { ExecutionEvent } from "../../execution.ts";
+import { signalName } from "../../process/signal-name.ts";
 import type { ExecuteOptions, Kernel } from "../kernel.ts";
-import { shellEnd, signalName } from "../shell/ending.ts";
+import { shellEnd } from "../shell/ending.ts";
 import { assignments, obstacleTo } from "../shell/variables.ts";
 
 /** Message type that reports the end of the shell; see python/commands/bash_kernel.py. */

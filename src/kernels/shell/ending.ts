@@ -1,11 +1,5 @@
-import { constants } from "node:os";
-
 /** How a shell ended, as a sentence. */
 export function shellEnd({ code, signal }: { code: number | null; signal?: string | null | undefined }): string {
   if (signal) return `The shell was killed by ${signal}.`;
   return `The shell ended with exit code ${code}, by \`exit\` or under \`set -e\`.`;
-}
-
-export function signalName(number: number): string | undefined {
-  return Object.entries(constants.signals).find(([, each]) => each === number)?.[0];
 }

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { constants } from "node:os";
 import { parse } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { decodeSignalExit } from "../../isolation/exit.ts";
 import { programPid, spawnJailed } from "../../isolation/spawn.ts";
 import type { Log } from "../../log.ts";
 import { hasGroups, killGroup } from "../../process/kill.ts";
@@ -103,7 +103,7 @@ export function startProcess(launch: Launch, report: (report: Report) => void, l
   const exited = new Promise<Omit<ProcessExit, "reason">>((resolve) => {
     child.once("close", (code, signal) => {
       if (stderr) log.debug(`a kernel's stderr: ${stderr}`);
-      resolve({ ...exitOf(code, signal), stderr });
+      resolve({ ...decodeSignalExit({ code, signal }), stderr });
     });
     child.once("error", (error) => resolve({ code: null, signal: null, stderr: error.message }));
   });
@@ -146,11 +146,4 @@ function start({ command, env, jail }: Launch): { child: ChildProcess; locate: (
   // User code can see the working directory: it must not reveal anything about the user.
   const child = spawn(program, args, { cwd: parse(program).root, env, detached: hasGroups, stdio });
   return { child, locate: async () => child.pid };
-}
-
-/** Bubblewrap, like a shell, reports a signal as 128 plus its number. */
-function exitOf(code: number | null, signal: string | null): { code: number | null; signal: string | null } {
-  if (code === null || code <= 128) return { code, signal };
-  const name = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
-  return name ? { code: null, signal: name } : { code, signal };
 }

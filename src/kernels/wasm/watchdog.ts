@@ -17,8 +17,8 @@ const SILENCE_MS = 1_500;
 const DYING_MS = 1_000;
 const SILENT_CPU_MS = 30;
 /**
- * So many pings without an answer, 30 s of a running cell: user code has taken over the supervisor's stdin or stopped
- * its thread. Not a time, which also passes while this process or the machine stands still.
+ * So many pings without an answer, in 30 s of a running cell or two minutes between cells: user code has taken over the
+ * supervisor's stdin or stopped its thread. Not a time, which also passes while this process or the machine stands still.
  */
 const MAX_UNANSWERED_PINGS = 120;
 /** Minimum interval of disk scans, unless half of the remaining space has been written since. */

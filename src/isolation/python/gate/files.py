@@ -76,17 +76,17 @@ class _Files:
     # Modes, owners and times: set on the file that was opened and checked.
 
     def set_mode(self, request, place, mode):
-        with self._own(request, *place) as found:
+        with self._open_own(request, *place) as found:
             os.chmod("/proc/self/fd/%d" % found, mode & _MODE)
 
     def set_owner(self, request, place, user, group):
         """The filter only allows the session's own user; but even an unchanged owner clears setuid bits."""
-        with self._own(request, *place) as found:
+        with self._open_own(request, *place) as found:
             if not stat.S_ISLNK(os.fstat(found).st_mode):
                 os.chown("/proc/self/fd/%d" % found, signed(user), signed(group))
 
     def set_times(self, request, place, address):
-        with self._own(request, *place) as found:
+        with self._open_own(request, *place) as found:
             times = _TIMES.unpack(request.read(address, _TIMES.size)) if address else (0, _NOW) * 2
             now, before = time.time_ns(), os.fstat(found)
             accessed, modified = (
@@ -98,7 +98,7 @@ class _Files:
                 os.utime("/proc/self/fd/%d" % found, ns=(accessed, modified))
 
     @contextlib.contextmanager
-    def _own(self, request, descriptor, address, flags):
+    def _open_own(self, request, descriptor, address, flags):
         """What a descriptor and a path mean to the caller, opened, if the session may write there."""
         path = request.path(address) if address else b""
         base = request.base(descriptor)

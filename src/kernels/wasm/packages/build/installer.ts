@@ -46,7 +46,7 @@ function endedEarly({ code, signal, stderr }: DenoExit, requirements: string[]):
 
 export function startInstaller(config: InstallerConfig): Installer {
   const { sources, siteDir, snapshot, downloads, progress, log } = config;
-  /** The id of the question what to install. Undefined: it was never asked. */
+  /** The id of the installer's `ready` report, which asks what to install. Undefined: it never came. */
   const asked = deferred<number | undefined>();
   let receive: (report: InstallReport) => void = () => {};
   const child = startDeno<InstallReport>({
