@@ -17,6 +17,8 @@ const forever = {
   imports: "import sys, importlib\nwhile True:\n    sys.modules.pop('wave', None); importlib.import_module('wave')",
   "weakref callbacks":
     "import weakref\nclass Thing: pass\ndef called(_ref):\n    for _ in range(100): pass\nwhile True: ref = weakref.ref(Thing(), called)",
+  "finalizers that handle exceptions":
+    "class Thing:\n    def __del__(self):\n        try:\n            for _ in range(100): pass\n        except: pass\nwhile True: Thing()",
   finalizers: "class Thing:\n    def __del__(self):\n        for _ in range(100): pass\nwhile True: Thing()",
   "a regular expression": "import re; re.match(r'(a+)+$', 'a' * 40 + 'b')",
   "an await": "import asyncio; await asyncio.sleep(100)",
@@ -40,6 +42,7 @@ const short = {
   "a value": "list(range(1000))",
   "an exception": "1 / 0",
   "a short await": "import asyncio; await asyncio.sleep(0.001)",
+  "a handler of its own": "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)",
   "a swallowed cancellation":
     "import asyncio\ntry:\n    await asyncio.sleep(0.02)\nexcept asyncio.CancelledError:\n    pass\nawait asyncio.sleep(0.01)",
 };

@@ -62,6 +62,28 @@ test("a cell that awaits is interrupted at any moment, while a task left behind 
   }
 });
 
+test("a cell's own handler of SIGINT gets its interrupts, and only its", async () => {
+  const own = `
+import signal, time
+calls = []
+before = signal.signal(signal.SIGINT, lambda number, frame: calls.append((number, frame.f_code.co_name)))
+print('ready')
+while not calls: time.sleep(0.01)
+(calls[0][0] == signal.SIGINT, signal.getsignal(signal.SIGINT) is before)`;
+  expect(result(await runUntilReady(kernel, own, () => kernel.interrupt?.()))).toBe("(True, False)");
+  const next = await runUntilReady(kernel, "print('ready')\nwhile True: pass", () => kernel.interrupt?.());
+  expect(failure(next)).toMatchObject({ name: "KeyboardInterrupt" });
+  expect(result(await run(kernel, "len(calls), signal.getsignal(signal.SIGINT) is before"))).toBe("(1, True)");
+
+  const raising = `
+def stop(*_): raise TimeoutError('my own')
+signal.signal(signal.SIGINT, stop)
+print('ready')
+while True: pass`;
+  const events = await runUntilReady(kernel, raising, () => kernel.interrupt?.());
+  expect(failure(events)).toMatchObject({ name: "TimeoutError", message: "my own" });
+});
+
 test.each([
   ["the first cell", ""],
   ["a cell after one that set the default action", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)"],

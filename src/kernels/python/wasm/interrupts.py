@@ -5,6 +5,7 @@ request stays pending until the cell's own code can be ended, or the task that t
 """
 
 import asyncio
+import functools
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ _EVENT_LOOP = tuple(os.path.join(package.__path__[0], "") for package in (asynci
 _MACHINERY = ("<cellwright", *_EVENT_LOOP)
 # Pyodide looks for an interrupt once in so many steps of Python.
 _STEPS = 50
+# How many looks an interrupt waits for the end of a finalizer, which takes about a tenth of a second.
+_FINALIZER_LOOKS = 5_000
 
 # The interrupts sent to this process: the `InterruptReceiver` of `deno/interrupts.ts`.
 _requests: Any
@@ -26,45 +29,62 @@ _endable = set()
 _awaited = []
 # The newest request that ended the cell's code or cancelled an awaited task.
 _delivered = 0
+# What the cell set for SIGINT; if nothing, `_on_signal`.
+_handler: Any
+_python_signal, _python_getsignal = signal.signal, signal.getsignal
 # The cancelled task, until it runs again.
 _cancelling = None
 # The task or callback that was ended last: not ended twice, because it may clean up.
 _ended = None
-# How many interrupts Python has dropped.
-_dropped = 0
+# How often an interrupt came in a finalizer, and how often it waited there since it was sent.
+_in_finalizers = 0
+_waited = 0
 _happened = False
 _cell = 0
 _is_running = False
 
 
 def attach(host):
-    global _requests
+    global _requests, _handler
     _requests = host.interrupts
+    _handler = _on_signal
     sys.unraisablehook = _on_unraisable
-    _listen()
-
-
-def _listen():
     signal.signal(signal.SIGINT, _on_signal)
+    signal.signal, signal.getsignal = _set_handler, _get_handler
+
+
+@functools.wraps(signal.signal)
+def _set_handler(signalnum, handler):
+    """Python would call the handler of a cell anywhere, as in the event loop, which ends if it raises."""
+    global _handler
+    if signalnum != signal.SIGINT:
+        return _python_signal(signalnum, handler)
+    if not callable(handler) and handler not in (signal.SIG_DFL, signal.SIG_IGN):
+        raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
+    previous, _handler = _handler, handler
+    return previous
+
+
+@functools.wraps(signal.getsignal)
+def _get_handler(signalnum):
+    return _handler if signalnum == signal.SIGINT else _python_getsignal(signalnum)
 
 
 def begin(cell):
-    global _happened, _cell, _is_running, _cancelling, _ended
+    global _happened, _cell, _is_running, _cancelling, _ended, _waited, _handler
     _happened = False
+    _waited = 0
     _cancelling = _ended = None
     # An interrupt in the middle of `Awaiting.__exit__` leaves a task behind.
     _awaited.clear()
     _cell = cell
     _is_running = True
-    # What earlier cells left running may have installed another handler.
-    _listen()
+    _handler = _on_signal
 
 
 def end():
     global _is_running
     _is_running = False
-    # The cell may have installed its own handler, and an interrupt of the next cell may arrive before it begins.
-    _listen()
 
 
 def happened():
@@ -121,8 +141,8 @@ def deliver(request):
     return _delivered >= request
 
 
-def _on_signal(_number, frame):
-    global _delivered, _happened
+def _on_signal(number, frame):
+    global _delivered, _happened, _waited
     # After `repeat`, the interrupt may arrive while this module handles it: what counts is the code below.
     while frame.f_code in _RAISERS:
         frame = frame.f_back
@@ -134,7 +154,12 @@ def _on_signal(_number, frame):
         _clear_the_way(frame)
     elif _can_end(frame):
         _delivered = _requests.heard
-        raise KeyboardInterrupt
+        _waited = 0
+        if _handler is signal.SIG_IGN:
+            return
+        if _handler in (_on_signal, signal.SIG_DFL):
+            raise KeyboardInterrupt
+        _handler(number, frame)
     else:
         _requests.repeat()
 
@@ -162,7 +187,7 @@ def _clear_the_way(frame):
 
 def _on_unraisable(unraisable):
     """Python drops exceptions of a finalizer or a weakref callback. An interrupt among them is delivered again."""
-    global _delivered, _ended, _dropped
+    global _delivered, _ended
     raiser = _raiser(unraisable.exc_value)
     if raiser not in _RAISERS:
         sys.__unraisablehook__(unraisable)
@@ -171,10 +196,25 @@ def _on_unraisable(unraisable):
     if raiser is _on_signal.__code__:
         _delivered = _requests.heard - 1
         _requests.repeat()
-    # Pyodide looks again after a fixed number of steps, which must not end in the same finalizer each time.
-    _dropped += 1
-    for _ in range(_dropped % _STEPS):
+    _leave_finalizer()
+
+
+def _leave_finalizer():
+    """Pyodide looks again after a fixed number of steps, which must not end in the same finalizer each time."""
+    global _in_finalizers
+    _in_finalizers += 1
+    for _ in range(_in_finalizers % _STEPS):
         pass
+
+
+def _waits_for_finalizer():
+    """A finalizer may handle the exception itself, as with `except: pass`: it gets one only if it does not end."""
+    global _waited
+    _waited += 1
+    if _waited > _FINALIZER_LOOKS:
+        return False
+    _leave_finalizer()
+    return True
 
 
 def _raiser(error):
@@ -201,6 +241,8 @@ def _can_end(frame):
         filename = frame.f_code.co_filename
         # Python would drop it.
         if frame.f_code is _on_unraisable.__code__:
+            return False
+        if frame.f_code.co_name == "__del__" and _waits_for_finalizer():
             return False
         if frame.f_code in _endable:
             return True
