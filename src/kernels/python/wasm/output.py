@@ -2,7 +2,7 @@
 
 import json
 
-from _cellwright import cell_output
+from _cellwright.cell_output import current as current_cell
 
 # One record of the ring holds this many characters of any kind.
 _PIECE_CHARS = 16 * 1024
@@ -25,11 +25,11 @@ class Output:
 
     def begin(self, cell):
         self._latest = cell
-        cell_output.current.set(cell)
+        current_cell.set(cell)
 
     def write(self, is_stderr, text):
         # A callback from JavaScript does not have the cell's context: its output belongs to the newest cell.
-        cell = cell_output.current.get(self._latest)
+        cell = current_cell.get(self._latest)
         if cell is not self._pending_cell or is_stderr is not self._pending_stderr:
             self.flush()
             self._pending_cell = cell
@@ -47,12 +47,12 @@ class Output:
     def event(self, event):
         """Sends an event without counting it: it tells how the cell went."""
         self.flush()
-        self._host.event(cell_output.current.get(self._latest).source, json.dumps(event))
+        self._host.event(current_cell.get(self._latest).source, json.dumps(event))
 
     def display(self, text):
         """Sends an event with a bundle, as JSON; it counts like text."""
         self.flush()
-        cell = cell_output.current.get(self._latest)
+        cell = current_cell.get(self._latest)
         if cell.admits(len(text)):
             self._host.event(cell.source, text)
         else:
@@ -72,9 +72,12 @@ class Output:
         if cell is None:
             return
         admitted = cell.admit(len(text))
-        self._emit(cell, is_stderr, text if admitted == len(text) else text[:admitted])
-        if admitted < len(text):
-            cell.keep(is_stderr, text[admitted:])
+        if admitted == len(text):
+            self._emit(cell, is_stderr, text)
+            return
+        if admitted:
+            self._emit(cell, is_stderr, text[:admitted])
+        cell.keep(is_stderr, text[admitted:])
 
     def _emit(self, cell, is_stderr, text):
         if len(text) <= _PIECE_CHARS:
