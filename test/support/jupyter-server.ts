@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { failedWith } from "../../src/system-error.ts";
 import { until } from "./until.ts";
 
 export interface TestJupyterServer {
@@ -100,9 +101,20 @@ export async function startJupyterServer(
       } catch {
         // There were none.
       }
-      if (!settings.home) await rm(home, { recursive: true, force: true });
+      // A kernel whose server was killed ends by itself, soon, and may write there until then.
+      if (!settings.home) await until("its home to be removed", () => removeUnlessGrowing(home));
     },
   };
+}
+
+async function removeUnlessGrowing(folder: string): Promise<boolean> {
+  try {
+    await rm(folder, { recursive: true, force: true });
+    return true;
+  } catch (error) {
+    if (failedWith(error, "ENOTEMPTY")) return false;
+    throw error;
+  }
 }
 
 export async function freePort(): Promise<number> {
