@@ -11,7 +11,7 @@ import { isRateNotice, OUTPUT_DROPPED } from "./server/rate.ts";
 export interface BreakingChannel extends JupyterChannel {
   readonly isConnected: boolean;
   onReconnect(listener: () => void): void;
-  /** Drops the current connection and makes another. */
+  /** Drops the current connection and makes another, which shares nothing with it on the server. */
   reconnect(): void;
 }
 
@@ -40,8 +40,8 @@ interface Asked {
 const ANSWER_MS = 3_000;
 
 /**
- * A server can keep a connection open and forward nothing of the kernel, or no output: a connection that broke while
- * the server was still attaching it to the kernel takes the next one's streams along. After this many unanswered
+ * A server can keep a connection open and forward nothing to or of the kernel, or no output: a connection that broke
+ * while the server was still attaching it to the kernel takes the next one's streams along. After this many unanswered
  * questions, or this long without a sign of output after an answer, another connection is made.
  */
 const UNANSWERED = 3;

@@ -11,8 +11,10 @@ afterEach(() => void vi.useRealTimers());
 /** A channel over connections that open at once and answer no ping. `lives` tells how long each of them lasted. */
 async function connectToSilence() {
   const lives: number[] = [];
+  const clients: number[] = [];
   const sockets: EventEmitter[] = [];
-  const open = () => {
+  const open = (client: number) => {
+    clients.push(client);
     const opened = performance.now();
     const socket = Object.assign(new EventEmitter(), {
       ping: () => {},
@@ -27,13 +29,26 @@ async function connectToSilence() {
   };
   const channel = new WebSocketChannel({ open, serverName: "test", pingMs: PING_MS });
   await channel.connect(new AbortController().signal);
-  return { channel, lives, newest: () => sockets.at(-1) };
+  return { channel, lives, clients, newest: () => sockets.at(-1) };
 }
 
 test("each silent connection in a row is given twice the time, within bounds", async () => {
   const { channel, lives } = await connectToSilence();
   await vi.advanceTimersByTimeAsync(50 * PING_MS);
   expect(lives.map((ms) => ms / PING_MS)).toEqual([2, 4, 8, 16, 16]);
+  await channel.close();
+});
+
+test("a connection that broke is made again for the same client, one that is given up for another", async () => {
+  const { channel, clients, newest } = await connectToSilence();
+  newest()?.emit("close");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(clients).toEqual([0, 0]);
+  channel.reconnect();
+  await vi.advanceTimersByTimeAsync(0);
+  newest()?.emit("close");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(clients).toEqual([0, 0, 1, 1]);
   await channel.close();
 });
 

@@ -88,7 +88,7 @@ export class JupyterServer {
     { wsSession, signal }: { wsSession: string; signal: AbortSignal },
   ): Promise<WebSocketChannel> {
     const channel = new WebSocketChannel({
-      open: () => this.#open(kernelId, wsSession),
+      open: (client) => this.#open(kernelId, client === 0 ? wsSession : `${wsSession}-${client}`),
       serverName: this.url,
       ...this.#times,
     });

@@ -17,8 +17,8 @@ export interface SocketTimes {
 }
 
 export interface SocketParts extends Partial<SocketTimes> {
-  /** Opens a connecting socket, always for the same kernel and client. */
-  open: () => WebSocket;
+  /** Opens a connecting socket, always for the same kernel. Each number counts as another client for the server. */
+  open: (client: number) => WebSocket;
   /** For messages. */
   serverName: string;
 }
@@ -49,6 +49,7 @@ export class WebSocketChannel implements JupyterChannel {
   #listener: Listener = () => {};
   #socket: WebSocket | undefined;
   #unsent: JupyterMessage[] = [];
+  #client = 0;
   #heard = 0;
   #patience = 1;
   #acknowledging = false;
@@ -79,8 +80,12 @@ export class WebSocketChannel implements JupyterChannel {
     this.#listeners.add(listener);
   }
 
-  /** Without a connection, one is already being made. */
+  /**
+   * Makes another connection, as another client: the server passes its sockets to the kernel on from connection to
+   * connection of a client, and they may be dead. What it has buffered for the old client is lost.
+   */
   reconnect(): void {
+    this.#client += 1;
     this.#socket?.terminate();
   }
 
@@ -110,7 +115,7 @@ export class WebSocketChannel implements JupyterChannel {
     const { serverName } = this.#parts;
     const both = AbortSignal.any([signal, this.#ending.signal]);
     return new Promise((resolve) => {
-      const socket = this.#parts.open();
+      const socket = this.#parts.open(this.#client);
       const stop = () => socket.terminate();
       const settle = (result: { socket: WebSocket } | { error: CellwrightError; isFinal: boolean }) => {
         both.removeEventListener("abort", stop);
